@@ -1,0 +1,123 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from workbench.files import write_atomically
+
+OLD, NEW = b"old " * 1000, b"new " * 250_000
+
+# Writes in a process with a limit on the size of files: the write fails half way, as on a full disk.
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from workbench.files import write_atomically
+signal.signal(signal.SIGXFSZ, getattr(signal, sys.argv[2]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+write_atomically(Path(sys.argv[1]), b"new " * 250_000)
+"""
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_with_limit(path: Path, on_limit: str) -> "subprocess.CompletedProcess[str]":
+    pytest.importorskip("resource")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path), on_limit],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_file_is_written_whole_and_alone(tmp_path):
+    path = tmp_path / "deep" / "er" / "a.bin"
+    write_atomically(path, OLD)
+    assert path.read_bytes() == OLD
+    write_atomically(path, NEW)
+    assert path.read_bytes() == NEW
+    write_atomically(path, b"")
+    assert path.read_bytes() == b""
+    assert names(path.parent) == ["a.bin"]
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+def test_a_full_disk_leaves_the_old_file_or_none_and_no_half(tmp_path, before):
+    path = tmp_path / "a.bin"
+    if before is not None:
+        path.write_bytes(before)
+    done = write_with_limit(path, "SIG_IGN")
+    assert "File too large" in done.stderr
+    assert names(tmp_path) == ([] if before is None else ["a.bin"])
+    assert before is None or path.read_bytes() == before
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+def test_a_kill_half_way_leaves_the_old_file_or_none(tmp_path, before):
+    path = tmp_path / "a.bin"
+    if before is not None:
+        path.write_bytes(before)
+    done = write_with_limit(path, "SIG_DFL")
+    assert done.returncode == -signal.SIGXFSZ
+    assert path.read_bytes() == before if before is not None else not path.exists()
+    # What a killed process was writing can only lie about under a hidden name, and is in nobody's way.
+    assert all(name == "a.bin" or name.startswith(".a.bin.") for name in names(tmp_path))
+    write_atomically(path, NEW)
+    assert path.read_bytes() == NEW
+
+
+def test_content_that_can_not_be_written_leaves_no_trace(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(OLD)
+    with pytest.raises(TypeError):
+        write_atomically(path, "a text")  # pyright: ignore[reportArgumentType]
+    assert path.read_bytes() == OLD
+    assert names(tmp_path) == ["a.bin"]
+
+
+def test_a_folder_in_the_way_is_not_replaced_and_no_trace_is_left(tmp_path):
+    (tmp_path / "a.bin" / "inside").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"a\.bin"):
+        write_atomically(tmp_path / "a.bin", NEW)
+    assert names(tmp_path) == ["a.bin"]
+    assert names(tmp_path / "a.bin") == ["inside"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_permissions_follow_the_umask(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "a.bin", OLD)
+        assert os.umask(mask) == mask, "writing changed the umask"
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a.bin").stat().st_mode) == 0o666 & ~mask
+
+
+def test_a_reader_never_sees_a_half(tmp_path):
+    path = tmp_path / "a.bin"
+    write_atomically(path, OLD)
+    stop = threading.Event()
+
+    def write() -> None:
+        for turn in range(60):
+            write_atomically(path, (NEW, OLD)[turn % 2])
+        stop.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while not stop.is_set():
+            assert path.read_bytes() in (OLD, NEW)
+    finally:
+        writer.join()
+    assert names(tmp_path) == ["a.bin"]
