@@ -1,0 +1,304 @@
+"""Read and rewrite rows inside a forward pass, and always let go.
+
+A text tower is a stack of blocks. *Depth* counts how many have run: depth 0 is what enters the first
+block, depth d is what block d-1 puts out. At each depth there is one hidden tensor of shape (batch,
+position, width), and a *row* of it is one token's vector. A :class:`HookManager` reads rows at any depth,
+replaces them, or takes over the whole hidden tensor, while the model's own ``forward`` runs::
+
+    with HookManager(tower.blocks) as hooks:
+        rows = hooks.capture(range(13), pooled)        # {depth: (batch, width)}, filled by the pass
+        hooks.replace(8, pooled, lambda row: donor)    # block 8 and everything after it see the donor
+        embedding = tower.forward(tokens)
+
+Two promises hold however the ``with`` block ends, by an exception or an interrupted notebook cell too.
+The model has exactly the hooks that it had before: the manager removes its own and touches no others.
+And a hook that was asked for and never ran raises :class:`~workbench.errors.HookError`, because a patch
+that did nothing looks just like a patch that does not matter.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from workbench.errors import HookError
+
+Hidden = Float[Tensor, "batch position width"]
+Rows = Float[Tensor, "batch width"]
+Index = Int[Tensor, " batch"]
+
+
+@dataclass
+class BlockCall:
+    """What one block is called with: the hidden tensor, and everything else that goes along.
+
+    Attributes
+    ----------
+    hidden : Tensor of shape (batch, position, width)
+    args : tuple
+        The positional arguments after the hidden tensor.
+    kwargs : dict
+        The keyword arguments.
+    """
+
+    hidden: Hidden
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass
+class Patch:
+    """How a replacement went, filled in by the forward pass.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that were handed over to the function.
+    change : Tensor of shape (batch,)
+        Norm of the change of each row, relative to the norm of the clean row. All zero for a patch of a
+        row with itself, and for nothing else.
+    """
+
+    rows: int = 0
+    change: Tensor | None = None
+
+
+@dataclass
+class _Site:
+    what: str
+    fired: int = 0
+    result: Any = field(default=None, repr=False)
+
+
+class HookManager:
+    """Own a set of forward hooks on a stack of blocks for the length of a ``with`` statement.
+
+    Parameters
+    ----------
+    blocks : sequence of nn.Module
+        The text blocks in the order in which they run.
+    gradients : bool
+        Whether autograd records the pass. Off by default: a captured row that keeps its graph alive keeps
+        every activation of the pass alive.
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module], *, gradients: bool = False) -> None:
+        self.blocks = list(blocks)
+        self.gradients = gradients
+        self._handles: list[torch.utils.hooks.RemovableHandle] = []
+        self._sites: list[_Site] = []
+        self._grad_mode: torch.set_grad_enabled | None = None
+
+    def __enter__(self) -> Self:
+        if self._grad_mode is not None:
+            raise HookError("This HookManager is open already. Make a second one for a nested patch.")
+        self._sites = []
+        self._grad_mode = torch.set_grad_enabled(self.gradients)
+        self._grad_mode.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+        if self._grad_mode is not None:
+            self._grad_mode.__exit__(kind, error, trace)
+            self._grad_mode = None
+        if error is None:
+            self._check_fired()
+
+    def _check_fired(self) -> None:
+        silent = [site.what for site in self._sites if not site.fired]
+        if silent:
+            raise HookError(
+                f"{len(silent)} of {len(self._sites)} hooks never ran, the first to {silent[0]}. Nothing was "
+                "read or patched there. Run the model's forward pass inside the `with` block, by calling the "
+                "model (not its `.forward`), and on the tower that these blocks belong to."
+            )
+
+    # -- what to do at a depth ------------------------------------------------------------------
+
+    def capture(self, depths: Iterable[int], index: Index | None = None) -> dict[int, Tensor]:
+        """Read rows at several depths.
+
+        Parameters
+        ----------
+        depths : iterable of int
+            0 to N inclusive.
+        index : int Tensor of shape (batch,), optional
+            Position of the row to read in each caption. Without it, all rows are read.
+
+        Returns
+        -------
+        dict of int to Tensor
+            Empty now; after the pass, ``{depth: (batch, width)}``, or (batch, position, width) without an
+            index. The tensors are copies: later in-place edits do not reach them.
+        """
+        found: dict[int, Tensor] = {}
+
+        def reader(depth: int) -> Callable[[Hidden], None]:
+            def read(hidden: Hidden) -> None:
+                found[depth] = hidden.clone() if index is None else _pick(hidden, index)
+
+            return read
+
+        for depth in depths:
+            self.visit(depth, reader(depth), what=f"capture depth {depth}")
+        return found
+
+    def replace(self, depth: int, index: Index, rows: Callable[[Rows], Rows]) -> Patch:
+        """Replace one row of each caption at a depth.
+
+        Parameters
+        ----------
+        depth : int
+            0 to N inclusive; block ``depth`` is the first to see the new row.
+        index : int Tensor of shape (batch,)
+            Position of the row in each caption.
+        rows : callable
+            Gets the clean rows, (batch, width), and returns the new ones. They are cast to the dtype and
+            device of the tower.
+
+        Returns
+        -------
+        Patch
+            Filled in by the pass.
+
+        Raises
+        ------
+        HookError
+            If the new rows have another shape or hold a value that is not finite.
+        """
+        patch = Patch()
+
+        def edit(hidden: Hidden) -> Hidden:
+            clean = _pick(hidden, index)
+            new = checked_rows(rows(clean), clean, depth)
+            patch.rows += len(new)
+            patch.change = relative_change(clean, new)
+            return with_rows(hidden, index, new)
+
+        self.visit(depth, edit, what=f"replace a row at depth {depth}")
+        return patch
+
+    def visit(self, depth: int, action: Callable[[Hidden], Hidden | None], *, what: str | None = None) -> None:
+        """Call ``action`` with the whole hidden tensor at a depth; a tensor that it returns takes its place."""
+        site = self._site(depth, what or f"visit depth {depth}")
+        if depth == 0:
+
+            def before(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+                site.fired += 1
+                call = _block_call(args, kwargs)
+                new = action(call.hidden)
+                return None if new is None else _call_with(args, kwargs, BlockCall(new, call.args, call.kwargs))
+
+            self._handles.append(self.blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+            return
+
+        def after(module: nn.Module, args: tuple, output: Any) -> Any:
+            site.fired += 1
+            hidden = unwrap(output)
+            new = action(hidden)
+            return None if new is None else _rewrap(output, new)
+
+        self._handles.append(self.blocks[depth - 1].register_forward_hook(after))
+
+    def intercept(self, block: int, action: Callable[[BlockCall], BlockCall]) -> None:
+        """Let ``action`` rewrite everything that a block is called with, the attention mask included.
+
+        Parameters
+        ----------
+        block : int
+            0 to N-1.
+        action : callable
+            Gets the :class:`BlockCall` and returns the one to use.
+        """
+        if not 0 <= block < len(self.blocks):
+            raise HookError(f"There is no block {block}: this tower has blocks 0 to {len(self.blocks) - 1}.")
+        site = self._site(block, f"intercept block {block}")
+
+        def before(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+            site.fired += 1
+            return _call_with(args, kwargs, action(_block_call(args, kwargs)))
+
+        self._handles.append(self.blocks[block].register_forward_pre_hook(before, with_kwargs=True))
+
+    def _site(self, depth: int, what: str) -> _Site:
+        if self._grad_mode is None:
+            raise HookError("Open the manager first: `with HookManager(tower.blocks) as hooks: ...`.")
+        if not 0 <= depth <= len(self.blocks):
+            raise HookError(
+                f"There is no depth {depth}: this tower has {len(self.blocks)} blocks, so depths run from 0 (the "
+                f"embedding layer) to {len(self.blocks)} (after the last block)."
+            )
+        site = _Site(what)
+        self._sites.append(site)
+        return site
+
+
+def unwrap(output: Any) -> Hidden:
+    """Return the hidden tensor of a block's output, which is a tensor or a tuple that starts with one."""
+    hidden = output[0] if isinstance(output, tuple) else output
+    if not isinstance(hidden, Tensor) or hidden.ndim != 3:
+        shape = tuple(hidden.shape) if isinstance(hidden, Tensor) else type(hidden).__name__
+        raise HookError(f"A block gave {shape}, not a hidden tensor of shape (batch, position, width).")
+    return hidden
+
+
+def _rewrap(output: Any, hidden: Hidden) -> Any:
+    return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
+
+
+def _block_call(args: tuple, kwargs: dict) -> BlockCall:
+    if args:
+        return BlockCall(unwrap(args[0]), args[1:], dict(kwargs))
+    if "hidden_states" not in kwargs:
+        raise HookError(f"A block was called without a hidden tensor; it got {sorted(kwargs)}.")
+    rest = dict(kwargs)
+    return BlockCall(unwrap(rest.pop("hidden_states")), (), rest)
+
+
+def _call_with(args: tuple, kwargs: dict, call: BlockCall) -> tuple[tuple, dict]:
+    if args:
+        return (call.hidden, *call.args), call.kwargs
+    return (), {**call.kwargs, "hidden_states": call.hidden}
+
+
+def _pick(hidden: Hidden, index: Index) -> Rows:
+    if len(index) != len(hidden):
+        raise HookError(
+            f"{len(index)} row positions came for a batch of {len(hidden)} captions. Pass one position a caption."
+        )
+    index = index.to(hidden.device)
+    return hidden[torch.arange(len(hidden), device=hidden.device), index]
+
+
+def with_rows(hidden: Hidden, index: Index, rows: Rows) -> Hidden:
+    """Return a copy of ``hidden`` in which row ``index[i]`` of caption i is ``rows[i]``."""
+    hidden = hidden.clone()
+    hidden[torch.arange(len(hidden), device=hidden.device), index.to(hidden.device)] = rows
+    return hidden
+
+
+def checked_rows(new: Tensor, clean: Rows, depth: int) -> Rows:
+    """Check replacement rows against the rows they replace and cast them to their dtype and device."""
+    if not isinstance(new, Tensor) or new.shape != clean.shape:
+        got = tuple(new.shape) if isinstance(new, Tensor) else type(new).__name__
+        raise HookError(
+            f"An intervention returned {got} at depth {depth}; it must return one new row for each row that it "
+            f"got, {tuple(clean.shape)}."
+        )
+    if not torch.isfinite(new).all():
+        raise HookError(f"An intervention returned NaN or infinity at depth {depth}.")
+    return new.to(dtype=clean.dtype, device=clean.device)
+
+
+def relative_change(clean: Rows, new: Rows) -> Float[Tensor, " batch"]:
+    """Norm of the change of each row, as a share of the norm of the clean row."""
+    size = torch.linalg.vector_norm(clean.float(), dim=-1).clamp_min(torch.finfo(torch.float32).tiny)
+    return torch.linalg.vector_norm((new - clean).float(), dim=-1) / size
