@@ -1,0 +1,197 @@
+import pytest
+import torch
+from PIL import Image
+
+from tests.checkpoints import CHECKPOINTS, clip_checkpoint, siglip_checkpoint
+from workbench.errors import InputError, TowerError
+from workbench.hooks import HookManager
+from workbench.towers import load_tower
+from workbench.towers.base import relative_error
+
+LONG = "the quick brown fox jumps over the lazy dog again"
+ODD = ["a cat", LONG, "x", "שאב אבג", "two dogs"]
+
+
+def own_features(tower, tokens):
+    """What the model itself says, called the way its documentation does."""
+    with torch.no_grad():
+        return tower.model.get_text_features(input_ids=tokens.input_ids).pooler_output
+
+
+@pytest.mark.parametrize("captions", [["a cat"], ["x"], [LONG], ["שאב אבג"], ODD])
+def test_the_head_of_a_depth_n_row_is_the_models_own_feature(tower, captions):
+    tokens = tower.tokenize(captions)
+    with HookManager(tower.blocks) as hooks:
+        rows = hooks.capture([tower.n_blocks], tokens.pooled)
+        tower.forward(tokens)
+    with torch.no_grad():
+        assert relative_error(tower.head(rows[tower.n_blocks]), own_features(tower, tokens)) < 1e-5
+
+
+def test_a_caption_alone_and_in_a_padded_batch_agree(tower):
+    together = tower.encode_text(ODD)
+    alone = torch.cat([tower.encode_text([caption]) for caption in ODD])
+    assert relative_error(alone, together) < 1e-5
+
+
+def test_text_features_equal_the_dual_forwards_text_embeds(tiny):
+    tokens = tiny.tokenize(ODD)
+    image = tiny.image_processor([Image.new("RGB", (40, 30), "red")], return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        wanted = tiny.model(input_ids=tokens.input_ids, pixel_values=image).text_embeds
+    given = torch.nn.functional.normalize(tiny.encode_text(ODD), dim=-1)
+    torch.testing.assert_close(given, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_image_features_equal_the_models_own_in_any_batch(tiny):
+    images = [Image.new("RGB", (40, 30), colour) for colour in ("red", "blue", "white")]
+    pixels = tiny.image_processor(images, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        wanted = tiny.model.get_image_features(pixel_values=pixels).pooler_output
+    assert relative_error(tiny.encode_images(images, batch_size=2), wanted) < 1e-5
+    assert tiny.encode_images(images).dtype == torch.float32
+
+
+def test_captions_over_the_limit_are_truncated_marked_and_keep_their_end(tiny):
+    tokens = tiny.tokenize(["a cat", LONG * 3])
+    assert tokens.truncated.tolist() == [False, True]
+    assert tokens.input_ids.shape[1] == tiny.max_positions
+    assert tokens.pooled[1] == tiny.max_positions - 1
+
+
+@pytest.mark.parametrize("name", ["clip", "metaclip_2"])
+def test_causal_towers_pool_the_first_end_token(get_tower, name):
+    tower = get_tower(name)
+    tokens = tower.tokenize(["a cat", "x"])
+    end = tower.model.config.text_config.eos_token_id
+    for ids, pooled in zip(tokens.input_ids.tolist(), tokens.pooled.tolist(), strict=True):
+        assert pooled == ids.index(end)
+
+
+def test_siglip_pools_the_last_position_at_its_fixed_length_and_takes_no_mask(get_tower):
+    tower = get_tower("siglip")
+    tokens = tower.tokenize(["x"])
+    assert tokens.input_ids.shape == (1, tower.max_positions)
+    assert tokens.pooled.tolist() == [tower.max_positions - 1]
+    assert set(tower.model_inputs(tokens)) == {"input_ids"}
+    short = {"input_ids": tokens.input_ids[:, :4]}
+    masked = {"input_ids": tokens.input_ids, "attention_mask": tower.tokenize(["x"]).content.long()}
+    with torch.no_grad():
+        plain = tower.forward(tokens)
+        # The trap is real: any other padding or a mask gives another embedding.
+        assert relative_error(tower.model.get_text_features(**short).pooler_output, plain) > 1e-2
+        assert relative_error(tower.model.get_text_features(**masked).pooler_output, plain) > 1e-2
+
+
+def test_siglip_lower_cases_where_its_tokeniser_forgets_to(tmp_path):
+    tower = load_tower(siglip_checkpoint(tmp_path, lowercase=False))
+    assert not tower.lowercases  # pyright: ignore[reportAttributeAccessIssue]
+    assert torch.equal(tower.encode_text(["A Cat"]), tower.encode_text(["a cat"]))
+    raw = tower.tokenizer(["A Cat", "a cat"])["input_ids"]
+    assert raw[0] != raw[1]
+
+
+def test_clip_with_the_legacy_end_id_loads_and_pools_its_end_token(tmp_path):
+    tower = load_tower(clip_checkpoint(tmp_path, legacy_end=True))
+    tokens = tower.tokenize(["a cat", "x"])
+    end = tower.tokenizer.eos_token_id
+    assert all(ids[p] == end for ids, p in zip(tokens.input_ids.tolist(), tokens.pooled.tolist(), strict=True))
+
+
+def test_metaclip2_weights_in_a_clip_class_are_refused(tmp_path):
+    """The public trap: the weights load without an error, and the largest token id is pooled."""
+    import json
+
+    folder = CHECKPOINTS["metaclip_2"](tmp_path)
+    path = folder / "config.json"
+    config = json.loads(path.read_text("utf-8"))
+    config["model_type"], config["architectures"] = "clip", ["CLIPModel"]
+    for part in ("text_config", "vision_config"):
+        config[part]["model_type"] = config[part]["model_type"].replace("metaclip_2", "clip")
+    path.write_text(json.dumps(config), "utf-8")
+    with pytest.raises(TowerError, match="pools the largest token id"):
+        load_tower(folder)
+
+
+def test_an_adapter_refuses_the_class_of_another_family(get_tower):
+    siglip, clip = get_tower("siglip"), get_tower("clip")
+    with pytest.raises(TowerError, match="is a SiglipModel, and the clip adapter takes CLIPModel"):
+        type(clip)("x", siglip.model, siglip.tokenizer, siglip.image_processor, siglip.provenance)
+
+
+def test_a_caption_that_loses_its_end_token_is_named(get_tower, monkeypatch):
+    tower = get_tower("metaclip_2")
+    real = tower.tokenizer
+
+    class ForgetsTheEnd:
+        """A tokeniser that cuts at the limit and so loses the end token, as hand-written ones do."""
+
+        all_special_ids, eos_token_id, pad_token_id = (
+            real.all_special_ids,
+            real.eos_token_id,
+            real.pad_token_id,
+        )
+        unk_token_id = real.unk_token_id
+
+        def __call__(self, captions, truncation, return_tensors=None, padding=None, **_):
+            ids = real(captions, truncation=False, verbose=False)["input_ids"]
+            if not truncation:
+                return {"input_ids": ids}
+            ids = [row[: tower.max_positions] for row in ids]
+            longest = max(map(len, ids))
+            return {"input_ids": torch.tensor([row + [1] * (longest - len(row)) for row in ids])}
+
+    monkeypatch.setattr(tower, "tokenizer", ForgetsTheEnd())
+    with pytest.raises(InputError, match=f"{LONG[:9]}.*has no end token 2"):
+        tower.tokenize(["a cat", LONG * 3], "en")
+
+
+@pytest.mark.parametrize("bad", ["", "   ", "\n"])
+def test_an_empty_caption_is_named(tiny, bad):
+    with pytest.raises(InputError, match="Caption 1 in 'sw' is empty"):
+        tiny.tokenize(["paka", bad], "sw")
+
+
+def test_captions_must_be_a_list_of_texts(tiny):
+    with pytest.raises(InputError, match="list of captions"):
+        tiny.tokenize("a cat")
+    with pytest.raises(InputError, match="is float"):
+        tiny.tokenize(["a cat", float("nan")])
+
+
+def test_the_middle_is_halfway_between_first_and_last_content_token(get_tower):
+    tokens = get_tower("metaclip_2").tokenize(["ab cd e", "x"])
+    for content, middle in zip(tokens.content, tokens.middle.tolist(), strict=True):
+        places = content.nonzero()[:, 0].tolist()
+        assert middle == (places[0] + places[-1]) // 2
+        assert content[middle]
+
+
+def test_a_trace_by_hand_patches_the_same_model(tiny):
+    captions = ["a cat", "two dogs"]
+    tokens = tiny.tokenize(captions)
+    batch = torch.arange(2)
+    with tiny.evaluating(), tiny.trace(captions) as trace:
+        block = tiny.envoy_blocks[1]
+        block.output[batch, tokens.pooled] = torch.zeros(2, tiny.width)
+        features = trace.result.save()
+    with HookManager(tiny.blocks) as hooks:
+        hooks.replace(2, tokens.pooled, torch.zeros_like)
+        wanted = tiny.forward(tokens)
+    assert torch.equal(tiny.features(features), wanted)
+
+
+def test_the_fingerprint_tells_weights_apart(tmp_path):
+    one, two, three = (
+        load_tower(CHECKPOINTS["siglip"](tmp_path / str(k), seed=seed)) for k, seed in enumerate((1, 1, 2))
+    )
+    assert one.fingerprint == two.fingerprint != three.fingerprint
+
+
+def test_towers_leave_evaluation_mode_as_they_found_it(tiny):
+    tiny.model.train()
+    with tiny.evaluating():
+        assert not tiny.model.training
+        assert not torch.is_grad_enabled()
+    assert tiny.model.training
+    tiny.model.eval()
