@@ -1,0 +1,68 @@
+"""Interventions by a short name, for the command line: ``parallel:en,mean:HRL,random:en,noise,mid:en``."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from workbench.errors import InputError, suggest
+from workbench.intervention import Intervention
+
+HELP = (
+    "parallel:LANG (the same caption's row in LANG), mean:LANG+LANG or mean:TIER (mean over languages), "
+    "random:LANG (another caption's row), noise or noise:matched (Gaussian of the row's norm), "
+    "mid:LANG (the middle token instead of the pooled one)"
+)
+_KINDS = ("parallel", "mean", "random", "noise", "mid")
+
+
+def default_names(source: str, tiers: Mapping[str, str], available: Collection[str]) -> list[str]:
+    """Return the five interventions of a diagnosis: two patches and three controls.
+
+    Parameters
+    ----------
+    source : str
+        Language that works.
+    tiers : mapping of str to str
+        Tier of each language; the mean is taken over the tier of the source.
+    available : collection of str
+        Languages of the corpus. A tier with fewer than two of them has no mean.
+    """
+    members = [code for code, tier in tiers.items() if tier == tiers.get(source) and code in available]
+    mean = [f"mean:{'+'.join(members)}"] if len(members) > 1 else []
+    return [f"parallel:{source}", *mean, f"random:{source}", "noise", f"mid:{source}"]
+
+
+def interventions_by_name(names: Sequence[str], tiers: Mapping[str, str]) -> list[Intervention]:
+    """Make interventions from their short names.
+
+    Parameters
+    ----------
+    names : sequence of str
+    tiers : mapping of str to str
+        What ``mean:TIER`` refers to.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or lacks its language.
+    """
+    if not names:
+        raise InputError(f"No intervention was named. Use {HELP}.")
+    return [_make(name.strip(), tiers) for name in names]
+
+
+def _make(name: str, tiers: Mapping[str, str]) -> Intervention:
+    from interventions.controls import MidToken, NormMatchedNoise, RandomEOS
+    from interventions.eos_patch import MeanEOS, ParallelEOS
+
+    kind, _, rest = name.partition(":")
+    if kind not in _KINDS:
+        raise InputError(f"There is no intervention {name!r}.{suggest(kind, _KINDS)} Use {HELP}.")
+    if kind == "noise":
+        if rest not in ("", "isotropic", "matched"):
+            raise InputError(f"There is no noise {rest!r}. Use noise or noise:matched.")
+        return NormMatchedNoise("matched" if rest == "matched" else "isotropic")
+    if not rest:
+        raise InputError(f"The intervention {name!r} needs a language, such as {kind}:en.")
+    if kind == "mean":
+        members = tuple(language for language, tier in tiers.items() if tier == rest)
+        return MeanEOS(members or tuple(rest.split("+")))
+    return {"parallel": ParallelEOS, "random": RandomEOS, "mid": MidToken}[kind](rest)

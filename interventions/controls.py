@@ -1,0 +1,122 @@
+"""What a patch must be compared with before it means anything (S3 section 5, S3-53 to S3-55).
+
+A patch changes three things at once: which content the row carries, that it comes from a good language, and
+that it is a different vector at all. Each control keeps some of that and drops the rest:
+
+- :class:`RandomEOS` keeps the language and drops the content: another caption's row.
+- :class:`NormMatchedNoise` keeps only the size of the row.
+- :class:`MidToken` keeps content and language but edits a token that is not pooled.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from workbench.errors import InputError
+from workbench.hooks import Rows
+from workbench.intervention import Context, Intervention
+
+
+class RandomEOS(Intervention):
+    """Replace the pooled row by that of another caption of the source language (S3-54).
+
+    The other caption comes from a seeded derangement: each caption is used once, never for itself. The same
+    one is used at every depth.
+
+    Parameters
+    ----------
+    source : str
+        Language that the rows come from.
+    draw : int
+        Which of several derangements; repeat the sweep over a few for a mean (AMB-11).
+    """
+
+    def __init__(self, source: str = "en", draw: int = 0) -> None:
+        self.sources = (source,)
+        self.draw = draw
+        self.name = f"random {source}" + (f" #{draw}" if draw else "")
+
+    def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
+        """Return rows of other captions at this depth."""
+        return context.donor(self.sources[0], depth, context.derangement("random eos", self.draw))
+
+
+class NormMatchedNoise(Intervention):
+    """Replace the pooled row by Gaussian noise of the replaced row's norm (S3-55).
+
+    Parameters
+    ----------
+    covariance : {"isotropic", "matched"}
+        Noise without direction, or noise with the covariance of the source's rows at the same depth, which
+        looks more like a row that the tower could have made. Where these rows are all the same, as at depth 0
+        of a tower that pools a padding position, there is no covariance and the noise is isotropic.
+    norm : {"replaced", "source"}
+        Whose norm the noise gets: that of the row it replaces, or that of the source's parallel row
+        (AMB-10).
+    source : str
+        Language whose covariance or norm is taken; not read when neither is asked for.
+    """
+
+    def __init__(
+        self,
+        covariance: Literal["isotropic", "matched"] = "isotropic",
+        norm: Literal["replaced", "source"] = "replaced",
+        source: str = "en",
+    ) -> None:
+        if covariance not in ("isotropic", "matched"):
+            raise InputError(f"covariance={covariance!r} came; it is 'isotropic' or 'matched'.")
+        if norm not in ("replaced", "source"):
+            raise InputError(f"norm={norm!r} came; it is 'replaced' or 'source'.")
+        self.covariance = covariance
+        self.norm = norm
+        self.sources = (source,) if "matched" in covariance or norm == "source" else ()
+        self.name = "noise" if covariance == "isotropic" else "noise, matched covariance"
+
+    def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
+        """Return noise of the right norm."""
+        noise = context.normal(rows.shape[-1], "noise", context.language, depth).to(rows.device)
+        if self.covariance == "matched":
+            noise = noise @ self._root(depth, context).to(noise)
+        like = rows if self.norm == "replaced" else context.donor(self.sources[0], depth)
+        size = torch.linalg.vector_norm(like.float(), dim=-1, keepdim=True).to(noise.device)
+        return noise * (size / torch.linalg.vector_norm(noise, dim=-1, keepdim=True))
+
+    def _root(self, depth: int, context: Context) -> Tensor:
+        """Return a square root of the covariance of the source's rows; float64, since it is a statistic."""
+
+        def make() -> Tensor:
+            rows = context.trajectories[self.sources[0]][:, depth].double()
+            centred = rows - rows.mean(0)
+            covariance = centred.T @ centred / max(len(rows) - 1, 1)
+            if covariance.trace() <= 1e-12 * rows.square().sum(-1).mean():
+                return torch.eye(rows.shape[-1], dtype=torch.float64)
+            values, vectors = torch.linalg.eigh(covariance)
+            return (vectors * values.clamp_min(0).sqrt()) @ vectors.T
+
+        return context.cached(("covariance root", self.sources[0], depth), make)
+
+
+class MidToken(Intervention):
+    """Replace the middle content token by the source's middle content token (S3-53, AMB-12).
+
+    The middle is halfway between the first and the last content token of each caption. A caption without
+    content tokens, or whose source has none, is left as it is; the results count how many rows were touched.
+
+    Parameters
+    ----------
+    source : str
+        Language that the rows come from.
+    """
+
+    site = "middle"
+
+    def __init__(self, source: str = "en") -> None:
+        self.name = f"mid-token {source}"
+        self.sources = (source,)
+
+    def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
+        """Return the source's middle rows where it has one, and the clean row elsewhere."""
+        donor = context.donor(self.sources[0], depth).to(rows)
+        has = context.available[self.sources[0]][context.captions].to(rows.device)
+        return torch.where(has[:, None], donor, rows)
