@@ -1,0 +1,257 @@
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from workbench.errors import InputError
+from workbench.runs import Run, default_folder, key_of, versions
+
+CONFIG = {
+    "tower": {"name": "emoji-causal", "hash": "ab12"},
+    "languages": ["en", "sw"],
+    "seed": 0,
+    "limit": None,
+}
+ARRAYS = {
+    "better": np.arange(12, dtype=np.int32).reshape(3, 4),
+    "rows": np.linspace(-1, 1, 10, dtype=np.float16).reshape(5, 2),
+    "mean": np.array(0.25),
+    "hit": np.array([True, False]),
+    "empty": np.empty((0, 3), dtype=np.float32),
+}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def same(found: "dict[str, np.ndarray] | None", expected: dict[str, np.ndarray]) -> bool:
+    return found is not None and found.keys() == expected.keys() and all(
+        found[name].dtype == array.dtype and found[name].shape == array.shape and (found[name] == array).all()
+        for name, array in expected.items()
+    )  # fmt: skip
+
+
+def test_a_cell_comes_back_as_it_was(tmp_path):
+    run = Run(tmp_path / "run", CONFIG)
+    assert run.read_cell("sw") is None
+    run.write_cell("sw", ARRAYS)
+    assert same(run.read_cell("sw"), ARRAYS)
+    assert run.read_cell("en") is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    arrays(
+        np.float32,
+        array_shapes(min_dims=0, max_dims=3, max_side=4),
+        elements=st.floats(width=32, allow_nan=False),
+    )
+)
+def test_any_shape_and_layout_comes_back(tmp_path_factory, array):
+    run = Run(tmp_path_factory.mktemp("runs") / "run", CONFIG)
+    run.write_cell("en", {"plain": array, "turned": array.T})
+    assert same(run.read_cell("en"), {"plain": array, "turned": array.T})
+
+
+def test_the_same_question_resumes(tmp_path):
+    Run(tmp_path, CONFIG).write_cell("sw", ARRAYS)
+    for again in (CONFIG, dict(reversed(CONFIG.items())), {**CONFIG, "languages": ("en", "sw")}):
+        assert same(Run(tmp_path, again).read_cell("sw"), ARRAYS)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"seed": 1, "languages": ["sw", "en"]}, "languages, seed"),
+        ({"tower": {"name": "emoji-causal", "hash": "other"}}, "tower"),
+        ({"batch": 8}, "batch"),
+        ({"seed": False}, "seed"),
+        ({"seed": 0.0}, "seed"),
+        ({"batch": None}, "batch"),
+    ],
+)
+def test_another_question_is_refused_and_what_differs_is_named(tmp_path, change, named):
+    Run(tmp_path, CONFIG).write_cell("sw", ARRAYS)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=f"differs in {named}\\. .*--out"):
+        Run(tmp_path, {**CONFIG, **change})
+    assert contents(tmp_path) == before
+
+
+def test_a_question_with_one_part_less_is_another_question(tmp_path):
+    Run(tmp_path, CONFIG)
+    with pytest.raises(InputError, match=r"differs in limit\."):
+        Run(tmp_path, {name: value for name, value in CONFIG.items() if name != "limit"})
+
+
+def test_a_folder_that_is_no_run_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match=r"exists and is no run.*--out"):
+        Run(tmp_path, CONFIG)
+    assert contents(tmp_path) == {"thesis.tex": b"precious"}
+    with pytest.raises(InputError, match="exists and is no run"):
+        Run(tmp_path / "thesis.tex", CONFIG)
+
+
+def test_an_empty_folder_and_one_with_a_killed_first_write_are_taken(tmp_path):
+    Run(tmp_path, CONFIG)
+    (tmp_path / "manifest.json").rename(tmp_path / ".manifest.json.x1y2")
+    Run(tmp_path, CONFIG)
+    assert (tmp_path / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"run"',
+        b"null",
+        b"{}",
+        b'{"config": 3}',
+        b'{"config": null}',
+        b'{"config": "x"}',
+        b"\xff",
+    ],
+)
+def test_a_manifest_of_something_else_is_refused_and_left_alone(tmp_path, manifest):
+    (tmp_path / "manifest.json").write_bytes(manifest)
+    with pytest.raises(InputError, match="is not the manifest of a run"):
+        Run(tmp_path, CONFIG)
+    assert contents(tmp_path) == {"manifest.json": manifest}
+
+
+def test_a_cell_of_other_inputs_is_not_reused(tmp_path):
+    other = Run(tmp_path / "other", {**CONFIG, "seed": 1})
+    other.write_cell("sw", ARRAYS)
+    run = Run(tmp_path / "run", CONFIG)
+    (run.folder / "cells").mkdir()
+    (other.folder / "cells" / "sw.safetensors").rename(run.folder / "cells" / "sw.safetensors")
+    assert run.read_cell("sw") is None
+
+
+def test_a_cell_without_a_key_is_not_reused(tmp_path):
+    from safetensors.numpy import save
+
+    run = Run(tmp_path, CONFIG)
+    run.write_bytes("cells/sw.safetensors", save({"x": np.zeros(2)}))
+    assert run.read_cell("sw") is None
+
+
+def test_a_truncated_cell_is_done_again(tmp_path):
+    run = Run(tmp_path, CONFIG)
+    run.write_cell("sw", ARRAYS)
+    path = tmp_path / "cells" / "sw.safetensors"
+    whole = path.read_bytes()
+    for length in {*range(0, len(whole), 7), *range(12), *range(len(whole) - 12, len(whole))}:
+        path.write_bytes(whole[:length])
+        assert run.read_cell("sw") is None, f"cut to {length} of {len(whole)} bytes"
+    run.write_cell("sw", ARRAYS)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "name", ["../sw", "..", ".", "", "/sw", "a/b", "a\\b", ".sw", "sw\0", "sw\n", "C:sw", "~", "*"]
+)
+def test_a_cell_can_not_lie_outside_the_run(tmp_path, name):
+    run = Run(tmp_path / "run", CONFIG)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match="can't be called"):
+        run.write_cell(name, ARRAYS)
+    with pytest.raises(InputError, match="can't be called"):
+        run.read_cell(name)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["sw", "zh-Hans", "pt_BR", "sw+noise", "quz.2", "हिन्दी"[:1]])
+def test_codes_and_their_variants_name_cells(tmp_path, name):
+    run = Run(tmp_path, CONFIG)
+    run.write_cell(name, ARRAYS)
+    assert same(run.read_cell(name), ARRAYS)
+
+
+def test_the_manifest_traces_the_question_and_the_versions(tmp_path):
+    run = Run(tmp_path, CONFIG)
+    manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
+    assert manifest["config"] == CONFIG
+    assert manifest["key"] == run.key == key_of(CONFIG)
+    assert manifest["versions"] == versions()
+    assert versions()["numpy"] == np.__version__
+    assert versions()["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert "eos-workbench" in versions()
+    for name in ("torch", "transformers", "tokenizers", "pillow"):
+        assert re.match(r"\d+\.\d+", versions()[name]), name
+
+
+def test_the_manifest_names_no_time_and_no_place(tmp_path):
+    run = Run(tmp_path / "run", CONFIG)
+    run.finish({"tokens": {"sw": 12}})
+    text = (tmp_path / "run" / "manifest.json").read_text("utf-8")
+    assert str(tmp_path) not in text
+    assert str(Path.home()) not in text
+    assert not re.search(r"\b20\d\d-\d\d-\d\d\b|\d\d:\d\d:\d\d|\b1[6-9]\d{8}\b", text)
+    assert not re.search(r'"(time|date|created|host\w*|user\w*)"', text)
+
+
+def test_finish_adds_notes_that_a_resumed_run_finds_again(tmp_path):
+    Run(tmp_path, CONFIG).finish({"left out": {"no caption": 3}, "name": "हाथी"})
+    text = (tmp_path / "manifest.json").read_text("utf-8")
+    assert json.loads(text)["left out"] == {"no caption": 3}
+    assert "हाथी" in text
+    Run(tmp_path, CONFIG).finish({"left out": {"no caption": 3}, "name": "हाथी"})
+    assert (tmp_path / "manifest.json").read_text("utf-8") == text
+
+
+ASK = """
+import sys
+import numpy as np
+from workbench.runs import Run
+config = {"languages": list(dict.fromkeys(["sw", "en"])), "tower": {"b": 1, "a": "हाथी"}, "seed": 0}
+run = Run(sys.argv[1], config)
+run.write_cell("sw", {"b": np.arange(6.0).reshape(2, 3).T, "a": np.arange(3, dtype=np.int32)})
+run.write_text("report.html", "<p>हाथी</p>")
+run.finish({"tokens": {"sw": 1}})
+"""
+
+
+def test_the_same_input_gives_the_same_bytes_in_any_process(tmp_path):
+    found = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", ASK, str(tmp_path / seed)], env=environment, check=True, timeout=120)
+        found.append(contents(tmp_path / seed))
+    assert found[0].keys() == {"manifest.json", "report.html", str(Path("cells") / "sw.safetensors")}
+    assert found[0] == found[1]
+
+
+def test_the_key_ignores_order_and_nothing_else():
+    assert key_of({"a": 1, "b": {"c": [1, 2]}}) == key_of({"b": {"c": [1, 2]}, "a": 1})
+    keys = [key_of({"a": value}) for value in (1, 2, "1", None, [1], [1, 2], [2, 1], {"b": 1}, True, 1.5)]
+    assert len(set(keys)) == len(keys)
+    assert key_of({"a": 1}) == hashlib.sha256(b'{"a": 1}').hexdigest(), "yesterday's runs would be lost"
+
+
+def test_a_question_has_a_folder_of_its_own():
+    folder = default_folder("diagnose", "google/siglip2-so400m", "my corpora/Kiswahili", CONFIG)
+    assert folder == Path("runs") / f"diagnose-siglip2-so400m-Kiswahili-{key_of(CONFIG)[:8]}"
+    assert default_folder("diagnose", "x", "y", CONFIG) == default_folder("diagnose", "x", "y", dict(CONFIG))
+    assert default_folder("diagnose", "x", "y", CONFIG) != default_folder("diagnose", "x", "y", {**CONFIG, "seed": 1})
+
+
+@pytest.mark.parametrize("name", ["../../etc/x y", "a:b", "..", "C:\\models\\tower"])
+def test_a_default_folder_stays_under_runs(name):
+    folder = default_folder("sweep", name, name, CONFIG)
+    assert folder.parent == Path("runs")
+    assert re.fullmatch(r"[\w-]+", folder.name)
