@@ -1,0 +1,230 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from interventions import MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
+from tests.conftest import CAPTIONS
+from tests.workbench.test_trajectory import corpus_of
+from workbench.corpora import load_corpus
+from workbench.errors import InputError
+from workbench.hooks import HookManager
+from workbench.intervention import Intervention
+from workbench.retrieval import rank, unit
+from workbench.runs import Run
+from workbench.sweep import make_settings, sweep, sweep_config
+from workbench.sweep_frame import COLUMNS
+
+FIVE = [ParallelEOS("en"), MeanEOS(("en", "hi")), RandomEOS("en"), NormMatchedNoise(), MidToken("en")]
+TIERS = {"en": "HRL", "hi": "LRL", "sw": "LRL"}
+
+
+def go(tower, **options):
+    options = {"interventions": FIVE, "tier_map": TIERS, "resamples": 50, "progress": False, **options}
+    return sweep(tower, corpus_of(), options.pop("interventions"), **options)
+
+
+def pick(frame, **where):
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    return frame
+
+
+def test_the_frame_is_tidy_and_complete(tiny):
+    frame = go(tiny).frame
+    assert tuple(frame.columns) == COLUMNS
+    assert not frame.drop(columns=["depth", "block"]).isna().any().any()
+    cells = frame[frame["intervention"] != "none"]
+    assert (cells["block"] == cells["depth"] - 1).all()
+    assert frame[frame["intervention"] == "none"]["depth"].isna().all()
+    keys = ["language", "tier", "intervention", "depth", "direction", "metric"]
+    assert not frame.duplicated(keys).any()
+    wanted = 3 * 5 * (tiny.n_blocks + 1) * 2
+    single = cells[cells["language"] != "mean"]
+    assert len(pick(single, metric="R@1")) == wanted
+    assert (frame["low"] <= frame["value"] + 1e-9).all()
+    assert (frame["high"] >= frame["value"] - 1e-9).all()
+
+
+def test_numbers_equal_those_made_by_hand(tiny):
+    result, depth = go(tiny), 2
+    donors, tokens = tiny.tokenize(CAPTIONS["en"], "en"), tiny.tokenize(CAPTIONS["sw"], "sw")
+    with HookManager(tiny.blocks) as hooks:
+        rows = hooks.capture([depth], donors.pooled)
+        tiny.forward(donors)
+    with HookManager(tiny.blocks) as hooks:
+        hooks.replace(depth, tokens.pooled, lambda row: rows[depth])
+        patched = unit(tiny.forward(tokens), "x")
+    gallery = unit(tiny.encode_images(corpus_of().images()), "images")
+    ranks = rank(patched, gallery, torch.arange(6))
+    for direction in ("i2t", "t2i"):
+        row = pick(result.frame, language="sw", intervention="parallel en", depth=depth, direction=direction).set_index(
+            "metric"
+        )["value"]
+        for metric in ("R@1", "R@5", "MRR"):
+            assert row[metric] == pytest.approx(ranks[direction].score(metric).mean())
+
+
+def test_patching_after_the_last_block_equals_the_sources_own_score(tower):
+    frame = go(tower, interventions=[ParallelEOS("en")]).frame
+    for direction in ("i2t", "t2i"):
+        for metric in ("R@1", "R@5", "R@10", "MRR"):
+            source = pick(frame, language="en", intervention="none", direction=direction, metric=metric)
+            patched = pick(
+                frame,
+                language="sw",
+                intervention="parallel en",
+                depth=tower.n_blocks,
+                direction=direction,
+                metric=metric,
+            )
+            assert patched["value"].item() == pytest.approx(source["value"].item(), abs=1e-9)
+
+
+def test_a_self_patch_scores_the_frozen_score_with_a_lift_of_exactly_zero(tower):
+    frame = go(tower, interventions=[ParallelEOS("en")]).frame
+    lifts = pick(frame, language="en", intervention="parallel en")
+    lifts = lifts[lifts["metric"].str.startswith("lift")]
+    assert (lifts[["value", "low", "high"]] == 0).all().all()
+
+
+def test_a_mid_token_patch_after_the_last_block_lifts_nothing(tower):
+    frame = go(tower, interventions=[MidToken("en")]).frame
+    lifts = pick(frame, depth=tower.n_blocks)
+    lifts = lifts[lifts["metric"].str.startswith("lift")]
+    assert len(lifts)
+    assert (lifts[["value", "low", "high"]] == 0).all().all()
+
+
+def test_tier_rows_are_means_over_their_languages(tiny):
+    frame = go(tiny).frame
+    mean = pick(frame, language="mean", tier="LRL")
+    own = frame[(frame["tier"] == "LRL") & (frame["language"] != "mean")]
+    keys = ["intervention", "depth", "direction", "metric"]
+    both = mean[~mean["metric"].str.startswith("rescue")].merge(
+        own.groupby(keys, dropna=False)["value"].mean().reset_index(), on=keys
+    )
+    assert len(both)
+    np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-9)
+
+
+def test_a_lift_is_the_difference_to_the_frozen_tower_and_rescue_its_share_of_the_distance():
+    from workbench.towers import load_tower
+
+    tower = load_tower("emoji-causal")
+    corpus = load_corpus("emoji-36", ["en", "sw"], limit=150)
+    frame = sweep(tower, corpus, [ParallelEOS("en")], depths=[6, 9], resamples=50, progress=False).frame
+    sw = pick(frame, language="sw", direction="i2t", intervention="parallel en", depth=9).set_index("metric")["value"]
+    frozen = pick(frame, language="sw", direction="i2t", intervention="none", metric="R@1")["value"].item()
+    source = pick(frame, language="en", direction="i2t", intervention="none", metric="R@1")["value"].item()
+    assert sw["lift R@1"] == pytest.approx(sw["R@1"] - frozen)
+    assert sw["rescue R@1"] == pytest.approx(sw["lift R@1"] / (source - frozen))
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_batch_size_changes_no_number(tiny, batch_size):
+    wanted, given = go(tiny).frame, go(tiny, batch_size=batch_size).frame
+    np.testing.assert_allclose(given["value"], wanted["value"], atol=1e-9)
+
+
+def test_same_seed_same_frame_other_seed_other_controls(tiny):
+    one, two, other = go(tiny, seed=1), go(tiny, seed=1), go(tiny, seed=2)
+    pd.testing.assert_frame_equal(one.frame, two.frame)
+    for name, same in (("parallel en", True), ("random en", False), ("noise", False)):
+        k = [i.name for i in FIVE].index(name)
+        assert (
+            np.array_equal(one.cells["sw"].patched("t2i").better[k], other.cells["sw"].patched("t2i").better[k]) == same
+        )
+
+
+def test_a_users_own_intervention_is_swept_beside_ours(tiny):
+    class Zero(Intervention):
+        name = "zero"
+
+        def rows(self, rows, depth, context):
+            return torch.zeros_like(rows)
+
+    frame = go(tiny, interventions=[ParallelEOS("en"), Zero()]).frame
+    assert set(frame["intervention"]) == {"none", "parallel en", "zero"}
+
+
+def test_several_captions_an_image_are_scored_under_their_own_protocol(tiny):
+    corpus = load_corpus("emoji-36", ["en", "fr"], protocol="all", limit=12)
+    assert any(len(texts) == 2 for texts in corpus.captions["en"])
+    result = sweep(tiny, corpus, [ParallelEOS("fr")], protocol="all", depths=[1, 4], resamples=20, progress=False)
+    assert set(result.frame["protocol"]) == {"all"}
+    assert (result.frame["n"] == 12).all()
+    captions = sum(len(texts) for texts in corpus.captions["en"])
+    assert result.cells["en"].clean("t2i").better.shape == (captions,)
+    assert result.cells["en"].clean("i2t").better.shape == (12,)
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tiny, tmp_path, monkeypatch):
+    import workbench.sweep as module
+
+    corpus = corpus_of()
+    settings = make_settings(tiny, corpus, FIVE, tier_map=TIERS, resamples=50)
+    config = sweep_config(tiny, corpus, settings)
+
+    def go_in(folder):
+        run = Run(folder, config)
+        result = sweep(tiny, corpus, FIVE, tier_map=TIERS, resamples=50, run=run, progress=False)
+        return result.frame, {path.name: path.read_bytes() for path in sorted((folder / "cells").iterdir())}
+
+    wanted, cells = go_in(tmp_path / "whole")
+    real, done = module._language_cell, []
+
+    def dies(tower, corpus, language, *rest):
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(language)
+        return real(tower, corpus, language, *rest)
+
+    monkeypatch.setattr(module, "_language_cell", dies)
+    with pytest.raises(KeyboardInterrupt):
+        go_in(tmp_path / "killed")
+    assert [path.stem for path in (tmp_path / "killed" / "cells").iterdir()] == ["en"]
+    ran = []
+    monkeypatch.setattr(module, "_language_cell", lambda *a: ran.append(a[2]) or real(*a))
+    frame, again = go_in(tmp_path / "killed")
+    assert ran == ["hi", "sw"]
+    pd.testing.assert_frame_equal(frame, wanted)
+    assert again == cells
+    ran.clear()
+    go_in(tmp_path / "killed")
+    assert ran == []
+
+
+def test_what_rows_were_touched_and_truncated_is_noted(tiny):
+    captions = [*CAPTIONS["sw"][:5], "neno " * 9]
+    corpus = corpus_of({**CAPTIONS, "sw": captions})
+    result = sweep(tiny, corpus, FIVE, tier_map=TIERS, depths=[1], resamples=5, progress=False)
+    note = result.notes["languages"]["sw"]
+    assert note["captions"] == 6
+    assert note["rows_touched"]["parallel en"] == 6
+    assert note["truncated_captions"] == 1
+    wanted = tiny.tokenize(captions).content.sum().item() / 6
+    assert note["content_tokens_per_caption"] == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interventions": []}, "No intervention"),
+        ({"interventions": [ParallelEOS("fr")]}, "reads rows of 'fr'"),
+        ({"languages": ["xx"]}, "has no language 'xx'"),
+        ({"depths": [99]}, "There is no depth 99"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"tier_map": "s9"}, "No tier map is called 's9'"),
+    ],
+)
+def test_bad_requests_are_refused_before_any_work(tiny, monkeypatch, options, message):
+    monkeypatch.setattr(tiny, "encode_images", lambda *_: pytest.fail("work was done"))
+    with pytest.raises(InputError, match=message):
+        go(tiny, **options)
+
+
+def test_a_gallery_with_nan_is_refused(tiny, monkeypatch):
+    monkeypatch.setattr(tiny, "encode_images", lambda images: torch.full((len(images), 4), float("nan")))
+    with pytest.raises(InputError, match="image embeddings hold 6 rows"):
+        go(tiny)

@@ -1,0 +1,359 @@
+"""The sweep: every language, intervention and depth of one tower on one corpus, scored on one gallery.
+
+The result is a tidy frame, one row a number, and the ranks that it was made from. A sweep can be given a
+:class:`~workbench.runs.Run`, in which each finished language is kept; it then survives being killed.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from workbench.corpora.base import Corpus, Protocol
+from workbench.engine import strategy, sweep_batch_size, sweep_pass
+from workbench.errors import InputError
+from workbench.intervention import Context, Intervention, Site, check_interventions
+from workbench.languages import tier_map as resolve_tier_map
+from workbench.retrieval import Ranks, rank, top_images, unit
+from workbench.runs import Run
+from workbench.sweep_frame import SweepSettings, tidy_frame
+from workbench.towers.base import Tokens, Tower
+from workbench.trajectory import DEFAULT_BATCH, LanguageRows, batches, capture_language, check_depths
+
+log = logging.getLogger(__name__)
+
+TOP = 5
+
+
+@dataclass(frozen=True)
+class LanguageCell:
+    """Everything that was measured for one language.
+
+    Attributes
+    ----------
+    arrays : mapping of str to array
+        ``clean_{direction}_{better,tied}`` of shape (n,); ``patched_{direction}_{better,tied}`` of shape
+        (intervention, depth, n), where n counts images for i2t and captions for t2i; ``clean_top`` (caption,
+        5) and ``patched_top`` (intervention, depth, caption, 5), the nearest images; ``change``
+        (intervention, depth), the mean relative change of the patched row; ``touched`` (intervention,), the
+        captions that had the row; ``tokens`` and ``truncated``, counts over captions.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+
+    def clean(self, direction: str) -> Ranks:
+        """Ranks without a patch."""
+        return self._ranks(f"clean_{direction}")
+
+    def patched(self, direction: str) -> Ranks:
+        """Ranks under every intervention and depth, shape (intervention, depth, n)."""
+        return self._ranks(f"patched_{direction}")
+
+    def _ranks(self, name: str) -> Ranks:
+        # Stored in the smallest unsigned type, in which a difference would wrap around.
+        return Ranks(*(self.arrays[f"{name}_{part}"].astype(np.int32) for part in ("better", "tied")))
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep gives back.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        One row a number (:func:`workbench.sweep_frame.tidy_frame` lists the columns).
+    cells : dict of str to LanguageCell
+        By language.
+    settings : SweepSettings
+        What was asked for.
+    notes : dict
+        What was found on the way, for the manifest: tokens a caption, truncated captions, images left out,
+        rows touched.
+    """
+
+    frame: Any
+    cells: dict[str, LanguageCell]
+    settings: SweepSettings
+    notes: dict[str, Any]
+
+
+def sweep_config(tower: Tower, corpus: Corpus, settings: SweepSettings) -> dict[str, Any]:
+    """Everything that decides the results of a sweep, for the manifest and the run's key."""
+    return {
+        "tower": {
+            "name": tower.name,
+            "family": tower.family,
+            "model_class": tower.provenance.model_class,
+            "revision": tower.provenance.revision,
+            "dtype": tower.provenance.dtype,
+            "device": str(tower.device),
+            "weights_sha256": tower.fingerprint,
+            "blocks": tower.n_blocks,
+            "pooled_row": tower.pool,
+            "causal": tower.causal,
+        },
+        "corpus": {
+            "name": corpus.name,
+            "sha256": corpus.hash,
+            "images": len(corpus),
+            "left_out": dict(corpus.left_out),
+            "licence": corpus.licence,
+        },
+        **settings.describe(),
+    }
+
+
+def sweep(
+    tower: Tower,
+    corpus: Corpus,
+    interventions: Sequence[Intervention],
+    *,
+    languages: Iterable[str] | None = None,
+    depths: Iterable[int] | None = None,
+    tier_map: str | Mapping[str, str] = "s3",
+    protocol: Protocol = "first",
+    seed: int = 0,
+    resamples: int = 1000,
+    batch_size: int | None = None,
+    run: Run | None = None,
+    progress: bool = True,
+) -> SweepResult:
+    """Patch every caption of every language at every depth and score it (S3-50, S3-51).
+
+    Parameters
+    ----------
+    tower : Tower
+    corpus : Corpus
+        Its images are the gallery. It must hold the source languages too.
+    interventions : sequence of Intervention
+        Ours or your own.
+    languages : iterable of str, optional
+        Languages to patch; all of the corpus by default.
+    depths : iterable of int, optional
+        All of 0 to N by default.
+    tier_map : str or mapping
+        A published map, a JSON file, or ``{language: tier}``.
+    protocol : {"first", "all"}
+    seed : int
+        Decides derangements, noise and bootstrap.
+    resamples : int
+        Of the bootstrap.
+    batch_size : int, optional
+        Captions a pass; chosen from the size of the tower by default. Results are equal to about 1e-6 for
+        any size, and to the bit for the same size.
+    run : Run, optional
+        Where to keep finished languages.
+    progress : bool
+        Show a bar on stderr.
+
+    Returns
+    -------
+    SweepResult
+    """
+    settings = make_settings(
+        tower, corpus, interventions, languages, depths, tier_map, protocol, seed, resamples, batch_size
+    )
+    wanted, chosen = settings.languages, settings.interventions
+    steps = len(wanted) + len(_sources(chosen)) + 1
+    with tqdm(total=steps, desc="gallery", disable=not progress) as bar:
+        gallery = unit(tower.encode_images(corpus.images()), "image embeddings")
+        bar.update()
+        sources = _Sources(tower, corpus, settings)
+        cells, notes = {}, {}
+        for language in wanted:
+            bar.set_description(f"sweep {language}")
+            arrays = run.read_cell(language) if run else None
+            if arrays is None:
+                arrays = _language_cell(tower, corpus, language, settings, sources.get(bar), gallery)
+                if run:
+                    run.write_cell(language, arrays)
+            cells[language] = LanguageCell(arrays)
+            bar.update()
+        bar.update(steps - bar.n)
+    for language, cell in cells.items():
+        notes[language] = _notes(cell, settings)
+    frame = tidy_frame(tower, corpus, cells, settings)
+    return SweepResult(frame, cells, settings, {"languages": notes})
+
+
+def make_settings(
+    tower: Tower,
+    corpus: Corpus,
+    interventions: Sequence[Intervention],
+    languages: Iterable[str] | None = None,
+    depths: Iterable[int] | None = None,
+    tier_map: str | Mapping[str, str] = "s3",
+    protocol: Protocol = "first",
+    seed: int = 0,
+    resamples: int = 1000,
+    batch_size: int | None = None,
+) -> SweepSettings:
+    """Check everything that a sweep is asked for, before any work is done."""
+    wanted = corpus.languages if languages is None else corpus.check_languages(languages)
+    if not interventions:
+        raise InputError("No intervention was chosen. `interventions` has ParallelEOS and its controls.")
+    chosen = check_interventions(list(interventions), corpus.languages)
+    sources = [source for source, _ in _sources(chosen)]
+    corpus.check_parallel(list(dict.fromkeys([*wanted, *sources])), protocol)
+    map_name, tiers = resolve_tier_map(tier_map)
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"A batch size of {batch_size} came; it must be at least 1.")
+    return SweepSettings(
+        interventions=chosen,
+        languages=wanted,
+        depths=check_depths(depths, tower.n_blocks),
+        n_blocks=tower.n_blocks,
+        tier_map=map_name,
+        tiers={language: tiers[language] for language in wanted if language in tiers},
+        protocol=protocol,
+        seed=seed,
+        resamples=resamples,
+        batch_size=batch_size,
+    )
+
+
+def _sources(interventions: Sequence[Intervention]) -> list[tuple[str, Site]]:
+    return list(dict.fromkeys((source, i.site) for i in interventions for source in i.sources))
+
+
+class _Sources:
+    """Trajectories of the source languages, captured when the first language needs them."""
+
+    def __init__(self, tower: Tower, corpus: Corpus, settings: SweepSettings) -> None:
+        self.tower, self.corpus, self.settings = tower, corpus, settings
+        self._found: dict[tuple[str, Site], LanguageRows] | None = None
+
+    def get(self, bar: tqdm) -> dict[tuple[str, Site], LanguageRows]:
+        if self._found is None:
+            self._found = {}
+            depths = range(self.tower.n_blocks + 1)
+            label = bar.desc
+            for language, site in _sources(self.settings.interventions):
+                bar.set_description(f"capture {language}")
+                texts, _ = self.corpus.texts(language, self.settings.protocol)
+                tokens = self.tower.tokenize(texts, language)
+                size = self.settings.batch_size or DEFAULT_BATCH
+                self._found[language, site] = capture_language(self.tower, tokens, depths, site, size)
+                bar.update()
+            bar.set_description(label)
+        return self._found
+
+
+def _language_cell(
+    tower: Tower,
+    corpus: Corpus,
+    language: str,
+    settings: SweepSettings,
+    sources: Mapping[tuple[str, Site], LanguageRows],
+    gallery: Float[Tensor, "image d"],
+) -> dict[str, np.ndarray]:
+    texts, owner = corpus.texts(language, settings.protocol)
+    tokens = tower.tokenize(texts, language)
+    clean, patched, change, touched = _embed(tower, tokens, language, settings, sources)
+    owners = torch.from_numpy(owner)
+    arrays: dict[str, np.ndarray] = {
+        "change": change,
+        "touched": touched,
+        "tokens": np.array(int(tokens.content.sum())),
+        "truncated": np.array(int(tokens.truncated.sum())),
+        "clean_top": top_images(unit(clean, f"{language} embeddings"), gallery, TOP),
+    }
+    for direction, ranks in rank(unit(clean, f"{language} embeddings"), gallery, owners).items():
+        arrays |= {f"clean_{direction}_better": ranks.better, f"clean_{direction}_tied": ranks.tied}
+    shape = patched.shape[:2]
+    tops = np.empty((*shape, len(texts), arrays["clean_top"].shape[-1]), dtype=np.int32)
+    for k in range(shape[0]):
+        for d in range(shape[1]):
+            embeddings = unit(patched[k, d], f"patched {language} embeddings")
+            tops[k, d] = top_images(embeddings, gallery, TOP)
+            for direction, ranks in rank(embeddings, gallery, owners).items():
+                for name, counts in (("better", ranks.better), ("tied", ranks.tied)):
+                    slot = f"patched_{direction}_{name}"
+                    arrays.setdefault(slot, np.empty((*shape, len(counts)), dtype=np.int32))[k, d] = counts
+    arrays["patched_top"] = tops
+    return {name: _narrow(array) for name, array in arrays.items()}
+
+
+def _narrow(array: np.ndarray) -> np.ndarray:
+    """Store counts in the smallest unsigned type that holds them; a cell is mostly counts."""
+    if array.dtype.kind != "i" or array.size == 0:
+        return array
+    return array.astype(np.min_scalar_type(int(array.max())))
+
+
+def _embed(
+    tower: Tower,
+    tokens: Tokens,
+    language: str,
+    settings: SweepSettings,
+    sources: Mapping[tuple[str, Site], LanguageRows],
+) -> tuple[Tensor, Tensor, np.ndarray, np.ndarray]:
+    """Run all passes of one language: clean and patched embeddings, mean change, rows touched."""
+    n, depths, chosen = len(tokens), settings.depths, settings.interventions
+    clean: Tensor | None = None
+    patched: Tensor | None = None
+    change = torch.zeros(len(chosen), len(depths), n)
+    unchanged = torch.zeros(len(chosen), len(depths), n, dtype=torch.bool)
+    touched = torch.zeros(len(chosen), n, dtype=torch.bool)
+    for kind in dict.fromkeys(strategy(tower, intervention) for intervention in chosen):
+        group = [k for k, intervention in enumerate(chosen) if strategy(tower, intervention) == kind]
+        contexts = [_context(chosen[k], language, n, settings.seed, sources) for k in group]
+        longest = int(tokens.pooled.max()) + 1
+        size = settings.batch_size or sweep_batch_size(tower, len(group) * len(depths), kind, longest)
+        for part, batch in batches(tower, tokens, size):
+            result = sweep_pass(
+                tower, batch, [chosen[k] for k in group], [context.at(part) for context in contexts], depths
+            )
+            if clean is None or patched is None:
+                clean = torch.empty(n, result.clean.shape[-1])
+                patched = torch.empty(len(chosen), len(depths), n, result.clean.shape[-1])
+            if group[0] == 0:
+                clean[part] = result.clean
+            for place, k in enumerate(group):
+                patched[k, :, part] = result.patched[place]
+                change[k, :, part] = result.change[place]
+                unchanged[k, :, part] = result.unchanged[place]
+                touched[k, part] = result.touched[place]
+    if clean is None or patched is None:
+        raise InputError(f"There is no caption in {language!r}.")
+    # Two strategies give two clean embeddings that differ in the last bits; one of them is the reference.
+    patched = torch.where(unchanged[..., None], clean, patched)
+    return clean, patched, change.double().mean(-1).numpy(), touched.sum(-1).numpy()
+
+
+def _context(
+    intervention: Intervention,
+    language: str,
+    n: int,
+    seed: int,
+    sources: Mapping[tuple[str, Site], LanguageRows],
+) -> Context:
+    found = {source: sources[source, intervention.site] for source in intervention.sources}
+    return Context(
+        language=language,
+        captions=torch.arange(n),
+        n_captions=n,
+        site=intervention.site,
+        trajectories={source: rows.rows for source, rows in found.items()},
+        available={source: rows.available for source, rows in found.items()},
+        seed=seed,
+    )
+
+
+def _notes(cell: LanguageCell, settings: SweepSettings) -> dict[str, Any]:
+    captions = cell.arrays["clean_t2i_better"].shape[-1]
+    return {
+        "captions": captions,
+        "content_tokens_per_caption": round(float(cell.arrays["tokens"]) / captions, 3),
+        "truncated_captions": int(cell.arrays["truncated"]),
+        "rows_touched": {
+            intervention.name: int(count)
+            for intervention, count in zip(settings.interventions, cell.arrays["touched"], strict=True)
+        },
+    }

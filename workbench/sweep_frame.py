@@ -1,0 +1,181 @@
+"""From ranks to the tidy frame: one row a number, with its interval.
+
+Columns: ``tower, corpus, tier_map, language, tier, intervention, source, depth, block, direction, protocol,
+metric, value, low, high, n, seed``.
+
+- ``intervention`` is ``"none"`` for the frozen tower, whose ``depth`` and ``block`` are empty.
+- ``language`` is ``"mean"`` in rows of a tier: the mean over its languages, each weighing the same.
+- ``metric`` is ``R@1``, ``R@5``, ``R@10`` or ``MRR`` in percent; ``lift R@1`` and so on, the paired
+  difference to the frozen tower in points; and ``rescue R@1``, the lift as a share of the distance to the
+  source language's own score (S3-52), where there is one source and it is ahead.
+- ``low`` and ``high`` are the ends of a 95 % bootstrap interval over images, ``n`` the number of images.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.corpora.base import Corpus, Protocol
+from workbench.intervention import Intervention
+from workbench.retrieval import METRICS, Bootstrap, Direction, Ranks, by_image
+from workbench.towers.base import Tower
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.sweep import LanguageCell
+
+COLUMNS = (
+    "tower", "corpus", "tier_map", "language", "tier", "intervention", "source", "depth", "block",
+    "direction", "protocol", "metric", "value", "low", "high", "n", "seed",
+)  # fmt: skip
+
+DIRECTIONS: tuple[Direction, ...] = ("i2t", "t2i")
+
+# Below this distance to the source, in points, a rescued share is noise divided by noise.
+_SMALLEST_GAP = 1.0
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """Everything that a sweep was asked for, checked."""
+
+    interventions: list[Intervention]
+    languages: tuple[str, ...]
+    depths: list[int]
+    n_blocks: int
+    tier_map: str
+    tiers: dict[str, str]
+    protocol: Protocol
+    seed: int
+    resamples: int
+    batch_size: int | None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as JSON-like values."""
+        return {
+            "interventions": [intervention.describe() for intervention in self.interventions],
+            "languages": list(self.languages),
+            "depths": self.depths,
+            "tier_map": {"name": self.tier_map, "tiers": self.tiers},
+            "protocol": self.protocol,
+            "seed": self.seed,
+            "resamples": self.resamples,
+            "batch_size": self.batch_size,
+        }
+
+
+def scores_by_image(ranks: Ranks, metric: str, owner: np.ndarray, n_images: int) -> np.ndarray:
+    """Percent for each image, averaged over its captions where ranks are those of captions."""
+    return by_image(ranks.score(metric), owner, n_images)
+
+
+def tidy_frame(
+    tower: Tower, corpus: Corpus, cells: Mapping[str, "LanguageCell"], settings: SweepSettings
+) -> "pd.DataFrame":
+    """Make the tidy frame of a sweep; its rows come in a fixed order."""
+    import pandas as pd
+
+    table = _Table(tower, corpus, cells, settings)
+    frame = pd.DataFrame(list(table.rows()), columns=list(COLUMNS))
+    return frame.astype({"depth": "Int64", "block": "Int64", "n": "int64", "seed": "int64"})
+
+
+class _Table:
+    def __init__(
+        self, tower: Tower, corpus: Corpus, cells: Mapping[str, "LanguageCell"], settings: SweepSettings
+    ) -> None:
+        self.settings, self.n = settings, len(corpus)
+        self.bootstrap = Bootstrap(self.n, settings.resamples, settings.seed)
+        self.fixed = {"tower": tower.name, "corpus": corpus.name, "tier_map": settings.tier_map}
+        tiers: dict[str, list[str]] = {}
+        for language in cells:
+            if language in settings.tiers:
+                tiers.setdefault(settings.tiers[language], []).append(language)
+        self.groups = [(language, settings.tiers.get(language, ""), [language]) for language in cells]
+        self.groups += [("mean", tier, members) for tier, members in tiers.items()]
+        self.frozen: dict[tuple[str, Direction, str], np.ndarray] = {}
+        self.patched: dict[tuple[str, Direction, str], np.ndarray] = {}
+        for language, cell in cells.items():
+            _, owner = corpus.texts(language, settings.protocol)
+            for direction in DIRECTIONS:
+                own = np.arange(self.n) if direction == "i2t" else owner
+                for metric in METRICS:
+                    key = (language, direction, metric)
+                    self.frozen[key] = scores_by_image(cell.clean(direction), metric, own, self.n)
+                    self.patched[key] = scores_by_image(cell.patched(direction), metric, own, self.n)
+
+    def rows(self) -> Iterator[tuple]:
+        for language, tier, members in self.groups:
+            for direction in DIRECTIONS:
+                for metric in METRICS:
+                    frozen = _mean([self.frozen[m, direction, metric] for m in members])
+                    yield self._row(language, tier, None, None, direction, metric, frozen)
+                    yield from self._patched(language, tier, members, direction, metric, frozen)
+
+    def _patched(
+        self,
+        language: str,
+        tier: str,
+        members: list[str],
+        direction: Direction,
+        metric: str,
+        frozen: np.ndarray,
+    ) -> Iterator[tuple]:
+        patched = _mean([self.patched[m, direction, metric] for m in members])
+        frozen_means = self.bootstrap.means(frozen)
+        for k, intervention in enumerate(self.settings.interventions):
+            ends = self.bootstrap.interval(self.bootstrap.means(patched[k]))
+            # Resampled as differences of images, not of means, so that equal arms differ by exactly 0.
+            lifts = self.bootstrap.means(patched[k] - frozen)
+            lift_ends = self.bootstrap.interval(lifts)
+            rescue = self._rescue(intervention, members, direction, metric, frozen, frozen_means)
+            for d, depth in enumerate(self.settings.depths):
+                value = float(patched[k, d].mean())
+                lift = float((patched[k, d] - frozen).mean())
+                head = (language, tier, intervention, depth, direction)
+                yield self._put(*head, metric, value, ends[0][d], ends[1][d])
+                yield self._put(*head, f"lift {metric}", lift, lift_ends[0][d], lift_ends[1][d])
+                if rescue is not None:
+                    distance, distances = rescue
+                    low, high = self.bootstrap.interval(lifts[d] / distances)
+                    yield self._put(*head, f"rescue {metric}", lift / distance, low, high)
+
+    def _rescue(
+        self, intervention: Intervention, members: list[str], direction: Direction, metric: str,
+        frozen: np.ndarray, frozen_means: np.ndarray,
+    ) -> tuple[float, np.ndarray] | None:  # fmt: skip
+        """Distance from the frozen score to the source's own, or None where a share of it means nothing."""
+        if len(intervention.sources) != 1 or metric != "R@1" or intervention.sources[0] in members:
+            return None
+        source = self.frozen.get((intervention.sources[0], direction, metric))
+        if source is None:
+            return None
+        distance = float(source.mean() - frozen.mean())
+        distances = self.bootstrap.means(source) - frozen_means
+        if distance < _SMALLEST_GAP or distances.min() < _SMALLEST_GAP / 2:
+            return None
+        return distance, distances
+
+    def _row(
+        self, language: str, tier: str, intervention: Intervention | None, depth: int | None,
+        direction: Direction, metric: str, scores: np.ndarray,
+    ) -> tuple:  # fmt: skip
+        low, high = self.bootstrap.interval(self.bootstrap.means(scores))
+        return self._put(language, tier, intervention, depth, direction, metric, float(scores.mean()), low, high)
+
+    def _put(
+        self, language: str, tier: str, intervention: Intervention | None, depth: int | None,
+        direction: Direction, metric: str, value: float, low: Any, high: Any,
+    ) -> tuple:  # fmt: skip
+        name, source = (intervention.name, intervention.source) if intervention else ("none", "")
+        return (
+            *self.fixed.values(), language, tier, name, source, depth, None if depth is None else depth - 1,
+            direction, self.settings.protocol, metric, value, float(low), float(high), self.n, self.settings.seed,
+        )  # fmt: skip
+
+
+def _mean(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.mean(np.stack(arrays), axis=0)
