@@ -33,7 +33,7 @@ def test_imports_run_downwards(path):
 
 
 def test_inside_the_workbench_imports_run_one_way():
-    order = ["errors", "hooks", "corpora", "towers", "trajectory", "engine", "sweep"]
+    order = ["errors", "hooks", "corpora", "towers", "trajectory", "engine", "sweeps"]
     for path in MODULES:
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[0] != "workbench" or parts[1] not in order:
@@ -89,3 +89,14 @@ def test_nothing_reads_outside_the_project():
         text = path.read_text("utf-8")
         for word in ("../shared", "/root/", "/home/", "/work/"):
             assert word not in text, f"{path} names {word}"
+
+
+def test_no_module_has_the_name_of_something_that_its_package_offers():
+    """Importing the module would hide the function: `from workbench import sweep` would give the module."""
+    import importlib
+
+    for package in (*PACKAGES, "workbench.towers", "workbench.corpora"):
+        module = importlib.import_module(package)
+        folder = ROOT.joinpath(*package.split("."))
+        modules = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir()}
+        assert not modules & set(module.__all__), package

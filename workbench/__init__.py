@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.intervention import Context, Intervention
     from workbench.languages import tiers
     from workbench.runs import Run
-    from workbench.sweep import SweepResult, sweep
+    from workbench.sweeps import SweepResult, sweep
     from workbench.towers.base import Tower
     from workbench.towers.loading import load_tower
     from workbench.trajectory import capture, open_trajectory
@@ -38,7 +38,7 @@ _EXPORTS = {
     "InputError": "workbench.errors",
     "Intervention": "workbench.intervention",
     "Run": "workbench.runs",
-    "SweepResult": "workbench.sweep",
+    "SweepResult": "workbench.sweeps",
     "Tower": "workbench.towers.base",
     "TowerError": "workbench.errors",
     "WorkbenchError": "workbench.errors",
@@ -46,7 +46,7 @@ _EXPORTS = {
     "load_corpus": "workbench.corpora.loading",
     "load_tower": "workbench.towers.loading",
     "open_trajectory": "workbench.trajectory",
-    "sweep": "workbench.sweep",
+    "sweep": "workbench.sweeps",
     "tiers": "workbench.languages",
 }
 __all__ = [

@@ -67,11 +67,12 @@ class Run:
     def __init__(self, folder: str | Path, config: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self.config = json.loads(json.dumps(config, default=str))
-        self.key = key_of(self.config)
+        self.key = key_of(_with_versions(self.config, versions()))
         path = self.folder / "manifest.json"
         if path.is_file():
             self._check_same(path)
-        elif self.folder.exists() and not _is_fresh(self.folder):
+            return
+        if self.folder.exists() and not _is_fresh(self.folder):
             raise InputError(
                 f"{str(self.folder)!r} exists and is no run (it has no manifest.json). Choose an empty or a new "
                 "folder with --out."
@@ -80,12 +81,14 @@ class Run:
 
     def _check_same(self, path: Path) -> None:
         try:
-            old = dict(json.loads(path.read_text("utf-8"))["config"])
+            manifest = json.loads(path.read_text("utf-8"))
+            old = _with_versions(dict(manifest["config"]), dict(manifest["versions"]))
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{str(path)!r} is not the manifest of a run. Choose another folder with --out.") from None
         if key_of(old) != self.key:
             # Compared as text: 1, 1.0 and true are equal in Python and not in a manifest.
-            there, here = ({name: json.dumps(value) for name, value in c.items()} for c in (old, self.config))
+            new = _with_versions(self.config, versions())
+            there, here = ({name: json.dumps(value) for name, value in c.items()} for c in (old, new))
             differs = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
             raise InputError(
                 f"{str(self.folder)!r} holds a run that differs in {', '.join(differs)}. Choose another folder with "
@@ -138,6 +141,11 @@ class Run:
         write_atomically(self._cell_path(name), save(tensors, metadata={"key": self.key}))
 
 
+def _with_versions(config: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything that a cell depends on: another version of a library may give another number."""
+    return {**config, **{f"version of {name}": version for name, version in found.items()}}
+
+
 def _is_fresh(folder: Path) -> bool:
     """Whether a run may start here: nothing is in the folder but, maybe, half of a killed first write."""
     return folder.is_dir() and all(path.name.startswith(".manifest.json.") for path in folder.iterdir())
@@ -146,4 +154,4 @@ def _is_fresh(folder: Path) -> bool:
 def default_folder(command: str, tower: str, corpus: str, config: Mapping[str, Any]) -> Path:
     """Name a run after what it is: the same question gets the same folder, so asking again resumes."""
     words = "-".join("".join(c if c.isalnum() else "-" for c in Path(word).name) for word in (command, tower, corpus))
-    return Path("runs") / f"{words}-{key_of(config)[:8]}"
+    return Path("runs") / f"{words}-{key_of(_with_versions(config, versions()))[:8]}"

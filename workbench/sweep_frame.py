@@ -25,7 +25,7 @@ from workbench.towers.base import Tower
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.sweep import LanguageCell
+    from workbench.sweeps import LanguageCell
 
 COLUMNS = (
     "tower", "corpus", "tier_map", "language", "tier", "intervention", "source", "depth", "block",

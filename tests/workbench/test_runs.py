@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from workbench.errors import InputError
 from workbench.runs import Run, default_folder, key_of, versions
 
+VERSIONS = {f"version of {name}": version for name, version in versions().items()}
 CONFIG = {
     "tower": {"name": "emoji-causal", "hash": "ab12"},
     "languages": ["en", "sw"],
@@ -186,7 +187,7 @@ def test_the_manifest_traces_the_question_and_the_versions(tmp_path):
     run = Run(tmp_path, CONFIG)
     manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
     assert manifest["config"] == CONFIG
-    assert manifest["key"] == run.key == key_of(CONFIG)
+    assert manifest["key"] == run.key == key_of({**CONFIG, **VERSIONS})
     assert manifest["versions"] == versions()
     assert versions()["numpy"] == np.__version__
     assert versions()["python"] == ".".join(map(str, sys.version_info[:3]))
@@ -243,9 +244,25 @@ def test_the_key_ignores_order_and_nothing_else():
     assert key_of({"a": 1}) == hashlib.sha256(b'{"a": 1}').hexdigest(), "yesterday's runs would be lost"
 
 
+def test_work_of_other_library_versions_is_not_reused(tmp_path, monkeypatch):
+    Run(tmp_path, CONFIG).write_cell("sw", ARRAYS)
+    here = default_folder("diagnose", "x", "y", CONFIG)
+    monkeypatch.setattr("workbench.runs.versions", lambda: {**versions(), "torch": "99.0"})
+    with pytest.raises(InputError, match="differs in version of torch"):
+        Run(tmp_path, CONFIG)
+    assert default_folder("diagnose", "x", "y", CONFIG) != here
+
+
+def test_the_notes_of_a_finished_run_survive_another_look_at_it(tmp_path):
+    Run(tmp_path, CONFIG).finish({"notes": {"sw": 3}})
+    before = (tmp_path / "manifest.json").read_bytes()
+    Run(tmp_path, CONFIG)
+    assert (tmp_path / "manifest.json").read_bytes() == before
+
+
 def test_a_question_has_a_folder_of_its_own():
     folder = default_folder("diagnose", "google/siglip2-so400m", "my corpora/Kiswahili", CONFIG)
-    assert folder == Path("runs") / f"diagnose-siglip2-so400m-Kiswahili-{key_of(CONFIG)[:8]}"
+    assert folder == Path("runs") / f"diagnose-siglip2-so400m-Kiswahili-{key_of({**CONFIG, **VERSIONS})[:8]}"
     assert default_folder("diagnose", "x", "y", CONFIG) == default_folder("diagnose", "x", "y", dict(CONFIG))
     assert default_folder("diagnose", "x", "y", CONFIG) != default_folder("diagnose", "x", "y", {**CONFIG, "seed": 1})
 

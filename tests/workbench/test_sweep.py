@@ -12,8 +12,8 @@ from workbench.hooks import HookManager
 from workbench.intervention import Intervention
 from workbench.retrieval import rank, unit
 from workbench.runs import Run
-from workbench.sweep import make_settings, sweep, sweep_config
 from workbench.sweep_frame import COLUMNS
+from workbench.sweeps import make_settings, sweep, sweep_config
 
 FIVE = [ParallelEOS("en"), MeanEOS(("en", "hi")), RandomEOS("en"), NormMatchedNoise(), MidToken("en")]
 TIERS = {"en": "HRL", "hi": "LRL", "sw": "LRL"}
@@ -160,7 +160,7 @@ def test_several_captions_an_image_are_scored_under_their_own_protocol(tiny):
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tiny, tmp_path, monkeypatch):
-    import workbench.sweep as module
+    import workbench.sweeps as module
 
     corpus = corpus_of()
     settings = make_settings(tiny, corpus, FIVE, tier_map=TIERS, resamples=50)

@@ -223,5 +223,5 @@ def keep_complete(
         lacking = {language: sum(not texts for texts in lists) for language, lists in captions.items()}
         worst = ", ".join(f"{language} lacks {count}" for language, count in lacking.items() if count)
         left_out[f"no caption in every language: {worst}"] = len(image_ids) - len(rows)
-        log.info("%s: %d of %d images left out (%s)", name, len(image_ids) - len(rows), len(image_ids), worst)
+        log.debug("%s: %d of %d images left out (%s)", name, len(image_ids) - len(rows), len(image_ids), worst)
     return rows, left_out

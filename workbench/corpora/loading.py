@@ -57,6 +57,8 @@ def load_corpus(
         If there is no such corpus, or something in it can't be used.
     """
     check_protocol(protocol)
+    if isinstance(languages, str):
+        raise InputError(f"The languages came as one text, {languages!r}. Give a list, such as ['en', 'sw'].")
     wanted = None if languages is None else list(languages)
     if wanted is not None and not wanted:
         raise InputError("No language was chosen. Name at least one, or leave the languages out to take all.")

@@ -5,8 +5,10 @@ what it can't prove: weights that are not safetensors, weights that are missing 
 family without an adapter, a tower that fails its self-check. No code from a checkpoint ever runs.
 """
 
+import contextlib
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +166,32 @@ def _read_config(name: str, source: str, local: bool, revision: str | None) -> d
 def _load_parts(
     name: str, source: str, revision: str | None, local: bool, model_class: str, dtype: torch.dtype
 ) -> tuple[Any, Any, Any, str | None]:
+    options = {"revision": revision, "trust_remote_code": False, "local_files_only": local}
+    with quiet_transformers():
+        return _from_pretrained(name, source, model_class, dtype, options)
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Hold back the bars and the advice of ``transformers``, which are not about what the user asked for."""
+    from transformers.utils import logging as hub_logging
+
+    level, bars = hub_logging.get_verbosity(), hub_logging.is_progress_bar_enabled()
+    hub_logging.set_verbosity_error()
+    hub_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hub_logging.set_verbosity(level)
+        if bars:
+            hub_logging.enable_progress_bar()
+
+
+def _from_pretrained(
+    name: str, source: str, model_class: str, dtype: torch.dtype, options: dict[str, Any]
+) -> tuple[Any, Any, Any, str | None]:
     import transformers
 
-    options = {"revision": revision, "trust_remote_code": False, "local_files_only": local}
     try:
         model, report = getattr(transformers, model_class).from_pretrained(
             source, dtype=dtype, use_safetensors=True, output_loading_info=True, **options

@@ -84,7 +84,7 @@ def test_other_colour_modes_become_rgb(mode, white, form):
 
 
 def test_sixteen_bit_grey_is_scaled_not_clipped():
-    pixels = (np.arange(256, dtype=np.uint16) * 257).reshape(16, 16)
+    pixels = (np.arange(256, dtype=np.uint16) * 256 + 77).reshape(16, 16)
     image = open_image(encode(Image.fromarray(pixels)))
     assert np.array_equal(np.asarray(image), np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2))
 
