@@ -38,7 +38,7 @@ from workbench.intervention import Context, Intervention
 from workbench.towers.base import Tokens, Tower
 
 # Floats of one intermediate tensor of a widened batch; what keeps two CPU cores busy and memory flat.
-_BUDGET = 2**25
+_BUDGET = 2**23
 
 
 @dataclass(frozen=True)
