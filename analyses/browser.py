@@ -19,7 +19,8 @@ from workbench.corpora.base import Corpus
 from workbench.errors import InputError
 from workbench.intervention import Intervention
 from workbench.retrieval import Ranks
-from workbench.sweeps import TOP, LanguageCell, SweepResult, SweepSettings
+from workbench.sweep_frame import LanguageCell, SweepSettings
+from workbench.sweeps import TOP, SweepResult
 
 # Of all thumbnails together, so that a report stays well below what mail carries; base64 adds a third.
 BUDGET = 2_500_000

@@ -11,7 +11,7 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -200,7 +200,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(error: Exception, code: int) -> None:
+def _fail(error: Exception, code: int) -> NoReturn:
     message = " ".join(str(error).split())
     if "--json" in sys.argv:
         typer.echo(json.dumps({"error": message, "exit_code": code}))

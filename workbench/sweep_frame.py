@@ -25,8 +25,6 @@ from workbench.towers.base import Tower
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.sweeps import LanguageCell
-
 COLUMNS = (
     "tower", "corpus", "tier_map", "language", "tier", "intervention", "source", "depth", "block",
     "direction", "protocol", "metric", "value", "low", "high", "n", "seed",
@@ -67,13 +65,42 @@ class SweepSettings:
         }
 
 
+@dataclass(frozen=True)
+class LanguageCell:
+    """Everything that was measured for one language.
+
+    Attributes
+    ----------
+    arrays : mapping of str to array
+        ``clean_{direction}_{better,tied}`` of shape (n,); ``patched_{direction}_{better,tied}`` of shape
+        (intervention, depth, n), where n counts images for i2t and captions for t2i; ``clean_top`` (caption,
+        5) and ``patched_top`` (intervention, depth, caption, 5), the nearest images; ``change``
+        (intervention, depth), the mean relative change of the patched row; ``touched`` (intervention,), the
+        captions that had the row; ``tokens`` and ``truncated``, counts over captions.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+
+    def clean(self, direction: str) -> Ranks:
+        """Ranks without a patch."""
+        return self._ranks(f"clean_{direction}")
+
+    def patched(self, direction: str) -> Ranks:
+        """Ranks under every intervention and depth, shape (intervention, depth, n)."""
+        return self._ranks(f"patched_{direction}")
+
+    def _ranks(self, name: str) -> Ranks:
+        # Stored in the smallest unsigned type, in which a difference would wrap around.
+        return Ranks(*(self.arrays[f"{name}_{part}"].astype(np.int32) for part in ("better", "tied")))
+
+
 def scores_by_image(ranks: Ranks, metric: str, owner: np.ndarray, n_images: int) -> np.ndarray:
     """Percent for each image, averaged over its captions where ranks are those of captions."""
     return by_image(ranks.score(metric), owner, n_images)
 
 
 def tidy_frame(
-    tower: Tower, corpus: Corpus, cells: Mapping[str, "LanguageCell"], settings: SweepSettings
+    tower: Tower, corpus: Corpus, cells: Mapping[str, LanguageCell], settings: SweepSettings
 ) -> "pd.DataFrame":
     """Make the tidy frame of a sweep; its rows come in a fixed order."""
     import pandas as pd
@@ -85,7 +112,7 @@ def tidy_frame(
 
 class _Table:
     def __init__(
-        self, tower: Tower, corpus: Corpus, cells: Mapping[str, "LanguageCell"], settings: SweepSettings
+        self, tower: Tower, corpus: Corpus, cells: Mapping[str, LanguageCell], settings: SweepSettings
     ) -> None:
         self.settings, self.n = settings, len(corpus)
         self.bootstrap = Bootstrap(self.n, settings.resamples, settings.seed)

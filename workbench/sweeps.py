@@ -20,44 +20,15 @@ from workbench.engine import strategy, sweep_batch_size, sweep_pass
 from workbench.errors import InputError
 from workbench.intervention import Context, Intervention, Site, check_interventions
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.retrieval import Ranks, rank, top_images, unit
+from workbench.retrieval import rank, top_images, unit
 from workbench.runs import Run
-from workbench.sweep_frame import SweepSettings, tidy_frame
+from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
 from workbench.towers.base import Tokens, Tower
 from workbench.trajectory import DEFAULT_BATCH, LanguageRows, batches, capture_language, check_depths
 
 log = logging.getLogger(__name__)
 
 TOP = 5
-
-
-@dataclass(frozen=True)
-class LanguageCell:
-    """Everything that was measured for one language.
-
-    Attributes
-    ----------
-    arrays : mapping of str to array
-        ``clean_{direction}_{better,tied}`` of shape (n,); ``patched_{direction}_{better,tied}`` of shape
-        (intervention, depth, n), where n counts images for i2t and captions for t2i; ``clean_top`` (caption,
-        5) and ``patched_top`` (intervention, depth, caption, 5), the nearest images; ``change``
-        (intervention, depth), the mean relative change of the patched row; ``touched`` (intervention,), the
-        captions that had the row; ``tokens`` and ``truncated``, counts over captions.
-    """
-
-    arrays: Mapping[str, np.ndarray]
-
-    def clean(self, direction: str) -> Ranks:
-        """Ranks without a patch."""
-        return self._ranks(f"clean_{direction}")
-
-    def patched(self, direction: str) -> Ranks:
-        """Ranks under every intervention and depth, shape (intervention, depth, n)."""
-        return self._ranks(f"patched_{direction}")
-
-    def _ranks(self, name: str) -> Ranks:
-        # Stored in the smallest unsigned type, in which a difference would wrap around.
-        return Ranks(*(self.arrays[f"{name}_{part}"].astype(np.int32) for part in ("better", "tied")))
 
 
 @dataclass(frozen=True)

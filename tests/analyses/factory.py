@@ -11,8 +11,8 @@ from PIL import Image
 from interventions import NormMatchedNoise, ParallelEOS, RandomEOS
 from workbench.corpora.base import Corpus
 from workbench.intervention import Intervention
-from workbench.sweep_frame import COLUMNS, SweepSettings, tidy_frame
-from workbench.sweeps import LanguageCell, SweepResult
+from workbench.sweep_frame import COLUMNS, LanguageCell, SweepSettings, tidy_frame
+from workbench.sweeps import SweepResult
 
 LANGUAGES = {"en": "HRL", "de": "HRL", "sw": "LRL", "te": "LRL"}
 INTERVENTIONS = {

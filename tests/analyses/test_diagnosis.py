@@ -8,8 +8,8 @@ from analyses.page import unseen_scores
 from interventions import MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
 from tests.workbench.test_trajectory import corpus_of
 from workbench.errors import InputError
-from workbench.sweep_frame import SweepSettings, tidy_frame
-from workbench.sweeps import LanguageCell, SweepResult
+from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
+from workbench.sweeps import SweepResult
 
 N, BLOCKS = 40, 4
 LANGUAGES = {"en": "HRL", "de": "HRL", "sw": "LRL", "te": "LRL"}
