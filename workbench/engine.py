@@ -17,6 +17,7 @@ In both, a patch at depth N needs no block at all, only the head. :mod:`workbenc
 with plain nnsight traces, one depth at a time; tests hold the two together on every family.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +111,7 @@ def sweep_pass(
         return runner(tower, tokens, interventions, contexts, depths).run()
 
 
-class _Pass:
+class _Pass(ABC):
     """What the two strategies share: making new rows, and collecting what comes out."""
 
     def __init__(
@@ -150,11 +151,13 @@ class _Pass:
     def _entering(self, block: int) -> Any:
         return lambda call: self.enter(block, call)
 
+    @abstractmethod
     def enter(self, block: int, call: BlockCall) -> BlockCall:
-        raise NotImplementedError  # pragma: no cover
+        """Return what a block is to be called with."""
 
+    @abstractmethod
     def leave(self, hidden: Hidden) -> Hidden | None:
-        raise NotImplementedError  # pragma: no cover
+        """Take the finished rows out of the last block's output, and return what the model goes on with."""
 
     def new_rows(self, k: int, depth: int, hidden: Hidden) -> Rows:
         """Ask intervention k for the new rows of clean captions; a caption without such a row keeps its own."""
