@@ -133,14 +133,17 @@ def sweep(
     wanted, chosen = settings.languages, settings.interventions
     steps = len(wanted) + len(_sources(chosen)) + 1
     with tqdm(total=steps, desc="gallery", disable=not progress) as bar:
-        gallery = unit(tower.encode_images(corpus.images()), "image embeddings")
-        bar.update()
+        gallery: Tensor | None = None
         sources = _Sources(tower, corpus, settings)
         cells, notes = {}, {}
         for language in wanted:
             bar.set_description(f"sweep {language}")
             arrays = run.read_cell(language) if run else None
             if arrays is None:
+                if gallery is None:
+                    # Only now: a run that resumes with every language finished has no use for the images.
+                    gallery = unit(tower.encode_images(corpus.images()), "image embeddings")
+                    bar.update()
                 arrays = _language_cell(tower, corpus, language, settings, sources.get(bar), gallery)
                 if run:
                     run.write_cell(language, arrays)
@@ -228,14 +231,15 @@ def _language_cell(
     tokens = tower.tokenize(texts, language)
     clean, patched, change, touched = _embed(tower, tokens, language, settings, sources)
     owners = torch.from_numpy(owner)
+    frozen = unit(clean, f"{language} embeddings")
     arrays: dict[str, np.ndarray] = {
         "change": change,
         "touched": touched,
         "tokens": np.array(int(tokens.content.sum())),
         "truncated": np.array(int(tokens.truncated.sum())),
-        "clean_top": top_images(unit(clean, f"{language} embeddings"), gallery, TOP),
+        "clean_top": top_images(frozen, gallery, TOP),
     }
-    for direction, ranks in rank(unit(clean, f"{language} embeddings"), gallery, owners).items():
+    for direction, ranks in rank(frozen, gallery, owners).items():
         arrays |= {f"clean_{direction}_better": ranks.better, f"clean_{direction}_tied": ranks.tied}
     shape = patched.shape[:2]
     tops = np.empty((*shape, len(texts), arrays["clean_top"].shape[-1]), dtype=np.int32)
