@@ -241,7 +241,7 @@ def run_capture(request: Request, as_json: bool) -> None:
 def list_towers(as_json: bool) -> None:
     """``workbench towers``."""
     from workbench.builtin import TOWER_FOLDERS
-    from workbench.towers.loading import adapters
+    from workbench.towers.registry import adapters
 
     built_in = []
     for name, folder in TOWER_FOLDERS.items():

@@ -13,7 +13,8 @@ each depth needs its own copy of the caption from there on. The batch grows with
 copies, all started from the clean rows at their depth, which is half of the work. In the last block only
 the pooled rows are still needed.
 
-In both, a patch at depth N needs no block at all, only the head. :mod:`workbench.oracle` does the same
+In both, a patch at depth N needs no block at all, only the head. A tower that pools the mean of its tokens
+has no single row to follow: it is widened, and its last block runs whole. :mod:`workbench.oracle` does the same
 with plain nnsight traces, one depth at a time; tests hold the two together on every family.
 """
 
@@ -32,11 +33,16 @@ from workbench.hooks import (
     Hidden,
     HookManager,
     Rows,
+    pick,
+    present,
     relative_change,
+    unwrap,
     with_rows,
+    within,
 )
 from workbench.intervention import Context, Intervention
-from workbench.towers.base import Tokens, Tower
+from workbench.towers.base import Tower
+from workbench.towers.tokens import Tokens
 
 # Floats of one intermediate tensor of a widened batch; what keeps two CPU cores busy and memory flat.
 _BUDGET = 2**23
@@ -126,12 +132,16 @@ class _Pass(ABC):
         self.interventions, self.contexts = list(interventions), list(contexts)
         self.depths = list(depths)
         self.batch = len(tokens)
-        self.pooled = tokens.pooled.to(tower.device)
-        sites = {"pooled": self.pooled, "middle": tokens.middle.to(tower.device)}
-        self.index = [sites[intervention.site] for intervention in self.interventions]
+        self.pooled = tokens.where("pooled").to(tower.device)
+        self.where = [tokens.where(intervention.site).to(tower.device) for intervention in self.interventions]
         self.change = torch.zeros(len(self.interventions), len(self.depths), self.batch)
         self.unchanged = torch.zeros_like(self.change, dtype=torch.bool)
-        self.final: dict[tuple[int, int], Rows] = {}
+        # What is left of each cell after the last block: its pooled rows, or its embeddings where they are a mean.
+        self.final: dict[tuple[int, int], Tensor] = {}
+
+    @property
+    def mean_pooled(self) -> bool:
+        return self.tokens.averaged is not None
 
     def run(self) -> PassResult:
         last = self.tower.n_blocks
@@ -141,11 +151,12 @@ class _Pass(ABC):
             hooks.visit(last, self.leave)
             clean = self.tower.forward(self.tokens).float().cpu()
         rows = [[self.final[k, depth] for depth in self.depths] for k in range(len(self.interventions))]
-        patched = self.tower.head(torch.stack([torch.stack(line) for line in rows])).float().cpu()
+        patched = torch.stack([torch.stack(line) for line in rows])
+        patched = (patched if self.mean_pooled else self.tower.head(patched)).float().cpu()
         # A row that was replaced by itself leaves the caption as it was, to the bit; the shared pass gets
         # there by another order of sums.
         patched = torch.where(self.unchanged[..., None], clean, patched)
-        touched = torch.stack([index >= 0 for index in self.index]).cpu()
+        touched = torch.stack([present(where) for where in self.where]).cpu()
         return PassResult(clean, patched, self.change, self.unchanged, touched)
 
     def _entering(self, block: int) -> Any:
@@ -161,9 +172,9 @@ class _Pass(ABC):
 
     def new_rows(self, k: int, depth: int, hidden: Hidden) -> Rows:
         """Ask intervention k for the new rows of clean captions; a caption without such a row keeps its own."""
-        index, context = self.index[k], self.contexts[k]
-        has = index >= 0
-        clean = hidden[torch.arange(self.batch, device=hidden.device), index.clamp_min(0)]
+        where, context = self.where[k], self.contexts[k]
+        has = present(where)
+        clean = pick(hidden, within(where))
         new = self.interventions[k].new_rows(clean, depth, context)
         new = torch.where(has[:, None], new, clean)
         place = self.depths.index(depth)
@@ -172,15 +183,24 @@ class _Pass(ABC):
         return new
 
     def at_end(self, hidden: Hidden) -> None:
-        """Fill in depth N, where the last block has run: a pooled row is all there is left to change."""
+        """Fill in depth N, where the last block has run and what is pooled is all there is left to change."""
         last = self.tower.n_blocks
         if last not in self.depths:
             return
-        for k, intervention in enumerate(self.interventions):
-            new = self.new_rows(k, last, hidden)
-            self.final[k, last] = new
-            if intervention.site != "pooled":
-                self.unchanged[k, self.depths.index(last)] = True
+        for k, where in enumerate(self.where):
+            new = with_rows(hidden, within(where), self.new_rows(k, last, hidden))
+            self.final[k, last] = self.outcome(new)
+            if not self.mean_pooled:
+                # A row that is not pooled has no way into the embedding any more.
+                same = (self.final[k, last] == pick(hidden, self.pooled)).all(-1)
+                self.unchanged[k, self.depths.index(last)] |= same.cpu()
+
+    def outcome(self, hidden: Hidden) -> Tensor:
+        """Return what :meth:`run` needs of the last block's output: pooled rows, or the embeddings of a mean."""
+        if not self.mean_pooled:
+            return pick(hidden, self.pooled.repeat(len(hidden) // self.batch))
+        averaged = self.pooled.repeat(len(hidden) // self.batch, 1)
+        return self.tower.finish(hidden, averaged)
 
 
 class _Append(_Pass):
@@ -195,8 +215,14 @@ class _Append(_Pass):
         """Which rows see which: the caption causally, an appended row the true prefix and itself."""
         s, device = self.positions, self.pooled.device
         mask = torch.zeros(self.batch, 1, s + appended, s + appended, dtype=torch.bool, device=device)
-        mask[:, :, :s, :s] = torch.ones(s, s, dtype=torch.bool, device=device).tril()
-        prefix = torch.arange(s, device=device) < self.pooled[:, None]
+        real = torch.ones(self.batch, s, dtype=torch.bool, device=device)
+        if self.tokens.attention_mask is not None:
+            real = self.tokens.attention_mask.to(device).bool()
+        # Every row sees itself, padding too: a row that sees nothing has no softmax.
+        itself = torch.eye(s, dtype=torch.bool, device=device)
+        causal = torch.ones(s, s, dtype=torch.bool, device=device).tril()
+        mask[:, 0, :s, :s] = causal & real[:, None] | itself
+        prefix = (torch.arange(s, device=device) < self.pooled[:, None]) & real
         mask[:, :, s:, :s] = prefix[:, None, None]
         mask[:, :, s:, s:] = torch.eye(appended, dtype=torch.bool, device=device)
         return mask
@@ -211,11 +237,12 @@ class _Append(_Pass):
         if not self.appended:
             return call
         size = self.positions + len(self.appended)
-        return with_mask(call, hidden, self._as_needed(self.mask[:, :, :size, :size], hidden))
+        call = with_mask(call, hidden, self._as_needed(self.mask[:, :, :size, :size], hidden))
+        return BlockCall(call.hidden, call.args, with_positions(call.kwargs, self.pooled, len(self.appended)))
 
     def _as_needed(self, mask: Tensor, hidden: Hidden) -> Tensor:
         """Eager attention adds its mask to the scores; every other implementation takes a boolean one."""
-        attention = self.tower.model.config.text_config._attn_implementation
+        attention = self.tower.text_config._attn_implementation
         if attention == "eager":
             return torch.zeros(mask.shape, dtype=hidden.dtype, device=hidden.device).masked_fill(
                 ~mask, torch.finfo(hidden.dtype).min
@@ -239,8 +266,8 @@ class _Widen(_Pass):
         hidden = call.hidden
         if block in self.depths:
             clean, new = hidden[: self.batch], []
-            for k, index in enumerate(self.index):
-                new.append(with_rows(clean, index.clamp_min(0), self.new_rows(k, block, clean)))
+            for k, where in enumerate(self.where):
+                new.append(with_rows(clean, within(where), self.new_rows(k, block, clean)))
                 self.copies.append((k, block))
             hidden = torch.cat([hidden, *new])
         if not self.copies:
@@ -251,26 +278,38 @@ class _Widen(_Pass):
         return self._tiled(BlockCall(hidden, call.args, call.kwargs), len(self.copies) + 1)
 
     def _finish(self, call: BlockCall) -> None:
-        """Run the last block for the pooled rows of all copies."""
+        """Run the last block for the pooled rows of all copies, or whole where their mean is pooled."""
         copies = len(self.copies)
-        rows = self.tower.last_block(self._tiled(call, copies), self.pooled.repeat(copies))
-        for cell, part in zip(self.copies, rows.view(copies, self.batch, -1), strict=True):
+        call = self._tiled(call, copies)
+        if self.mean_pooled:
+            # `.forward`, because the hooks of the pass that calls this sit on the same block.
+            left = self.outcome(unwrap(self.tower.blocks[-1].forward(call.hidden, *call.args, **call.kwargs)))
+        else:
+            left = self.tower.last_block(call, self.pooled.repeat(copies))
+        for cell, part in zip(self.copies, left.view(copies, self.batch, -1), strict=True):
             self.final[cell] = part
 
     def _tiled(self, call: BlockCall, copies: int) -> BlockCall:
         """Repeat everything batch-sized that goes along with the hidden tensor: masks, rotary tables."""
 
-        def tile(value: Any) -> Any:
-            if isinstance(value, Tensor) and value.ndim and value.shape[0] == self.batch and self.batch > 1:
-                return value.repeat(copies, *[1] * (value.ndim - 1))
+        def tile(value: Any, axis: int = 0) -> Any:
+            if isinstance(value, Tensor) and value.ndim > axis and value.shape[axis] == self.batch > 1:
+                return value.repeat(*[copies if k == axis else 1 for k in range(value.ndim)])
             if isinstance(value, tuple):
-                return tuple(tile(part) for part in value)
+                return tuple(tile(part, axis) for part in value)
             return value
+
+        def keyword(name: str, value: Any) -> Any:
+            # Rotary tables of multimodal models stand three deep (time, height, width), batch second.
+            first = value[0] if isinstance(value, tuple) and value else value
+            plain = {"position_embeddings": 3, "position_ids": 2}.get(name)
+            deep = plain is not None and isinstance(first, Tensor) and first.ndim > plain
+            return tile(value, 1 if deep else 0)
 
         return BlockCall(
             call.hidden,
             tuple(tile(arg) for arg in call.args),
-            {key: tile(v) for key, v in call.kwargs.items()},
+            {name: keyword(name, value) for name, value in call.kwargs.items()},
         )
 
     def leave(self, hidden: Hidden) -> None:
@@ -282,3 +321,23 @@ def with_mask(call: BlockCall, hidden: Hidden, mask: Tensor) -> BlockCall:
     if call.args:
         return BlockCall(hidden, (mask, *call.args[1:]), call.kwargs)
     return BlockCall(hidden, (), {**call.kwargs, "attention_mask": mask})
+
+
+def with_positions(kwargs: dict[str, Any], pooled: Tensor, appended: int) -> dict[str, Any]:
+    """Give appended rows the position of the pooled row that they stand for, where positions go along.
+
+    Towers with rotary positions pass tables of shape (…, batch, position, width) and ids of shape
+    (…, batch, position) to every block. CLIP adds its positions once, before the first block, and passes none.
+    """
+
+    def longer(table: Tensor) -> Tensor:
+        table = table.expand(*table.shape[:-3], len(pooled), *table.shape[-2:])
+        own = table[..., torch.arange(len(pooled), device=table.device), pooled.to(table.device), :]
+        return torch.cat([table, own[..., None, :].expand(*own.shape[:-1], appended, own.shape[-1])], dim=-2)
+
+    extended = dict(kwargs)
+    if isinstance(tables := kwargs.get("position_embeddings"), tuple):
+        extended["position_embeddings"] = tuple(longer(table) for table in tables)
+    if isinstance(ids := kwargs.get("position_ids"), Tensor):
+        extended["position_ids"] = longer(ids[..., None])[..., 0]
+    return extended

@@ -3,7 +3,9 @@
 A text tower is a stack of blocks. *Depth* counts how many have run: depth 0 is what enters the first
 block, depth d is what block d-1 puts out. At each depth there is one hidden tensor of shape (batch,
 position, width), and a *row* of it is one token's vector. A :class:`HookManager` reads rows at any depth,
-replaces them, or takes over the whole hidden tensor, while the model's own ``forward`` runs::
+replaces them, or takes over the whole hidden tensor, while the model's own ``forward`` runs. Some towers
+pool the *mean* of several tokens. There a boolean mask says which, the row is the masked mean, and replacing
+it shifts every token under the mask by the same vector, so that their mean becomes the new row::
 
     with HookManager(tower.blocks) as hooks:
         rows = hooks.capture(range(13), pooled)        # {depth: (batch, width)}, filled by the pass
@@ -22,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from workbench.errors import HookError
@@ -30,6 +32,8 @@ from workbench.errors import HookError
 Hidden = Float[Tensor, "batch position width"]
 Rows = Float[Tensor, "batch width"]
 Index = Int[Tensor, " batch"]
+Where = Index | Bool[Tensor, "batch position"]
+"""Which row of each caption: its position, or a mask of the rows whose mean it is."""
 
 
 @dataclass
@@ -123,15 +127,16 @@ class HookManager:
 
     # -- what to do at a depth ------------------------------------------------------------------
 
-    def capture(self, depths: Iterable[int], index: Index | None = None) -> dict[int, Tensor]:
+    def capture(self, depths: Iterable[int], index: Where | None = None) -> dict[int, Tensor]:
         """Read rows at several depths.
 
         Parameters
         ----------
         depths : iterable of int
             0 to N inclusive.
-        index : int Tensor of shape (batch,), optional
-            Position of the row to read in each caption. Without it, all rows are read.
+        index : int Tensor of shape (batch,) or bool Tensor of shape (batch, position), optional
+            Position of the row to read in each caption, or the mask whose mean to read. Without it, all
+            rows are read.
 
         Returns
         -------
@@ -143,7 +148,7 @@ class HookManager:
 
         def reader(depth: int) -> Callable[[Hidden], None]:
             def read(hidden: Hidden) -> None:
-                found[depth] = hidden.clone() if index is None else _pick(hidden, index)
+                found[depth] = hidden.clone() if index is None else pick(hidden, index)
 
             return read
 
@@ -151,15 +156,15 @@ class HookManager:
             self.visit(depth, reader(depth), what=f"capture depth {depth}")
         return found
 
-    def replace(self, depth: int, index: Index, rows: Callable[[Rows], Rows]) -> Patch:
+    def replace(self, depth: int, index: Where, rows: Callable[[Rows], Rows]) -> Patch:
         """Replace one row of each caption at a depth.
 
         Parameters
         ----------
         depth : int
             0 to N inclusive; block ``depth`` is the first to see the new row.
-        index : int Tensor of shape (batch,)
-            Position of the row in each caption.
+        index : int Tensor of shape (batch,) or bool Tensor of shape (batch, position)
+            Position of the row in each caption, or the mask whose mean is replaced.
         rows : callable
             Gets the clean rows, (batch, width), and returns the new ones. They are cast to the dtype and
             device of the tower.
@@ -177,7 +182,7 @@ class HookManager:
         patch = Patch()
 
         def edit(hidden: Hidden) -> Hidden:
-            clean = _pick(hidden, index)
+            clean = pick(hidden, index)
             new = checked_rows(rows(clean), clean, depth)
             patch.rows += len(new)
             patch.change = relative_change(clean, new)
@@ -269,19 +274,41 @@ def _call_with(args: tuple, kwargs: dict, call: BlockCall) -> tuple[tuple, dict]
     return (), {**call.kwargs, "hidden_states": call.hidden}
 
 
-def _pick(hidden: Hidden, index: Index) -> Rows:
-    if len(index) != len(hidden):
+def pick(hidden: Hidden, where: Where) -> Rows:
+    """Return one row of each caption: the one at its position, or the mean of those under its mask."""
+    if len(where) != len(hidden):
         raise HookError(
-            f"{len(index)} row positions came for a batch of {len(hidden)} captions. Pass one position a caption."
+            f"{len(where)} row positions came for a batch of {len(hidden)} captions. Pass one position a caption."
         )
-    index = index.to(hidden.device)
-    return hidden[torch.arange(len(hidden), device=hidden.device), index]
+    where = where.to(hidden.device)
+    if where.dtype == torch.bool:
+        weight = where[..., None].float()
+        # In float32 also for a tower in half precision: a mean of many rows loses digits.
+        return ((hidden.float() * weight).sum(1) / weight.sum(1).clamp_min(1)).to(hidden.dtype)
+    return hidden[torch.arange(len(hidden), device=hidden.device), where]
 
 
-def with_rows(hidden: Hidden, index: Index, rows: Rows) -> Hidden:
-    """Return a copy of ``hidden`` in which row ``index[i]`` of caption i is ``rows[i]``."""
+def present(where: Where) -> Bool[Tensor, " batch"]:
+    """Return which captions have such a row: a position that is not -1, or a mask that is not empty."""
+    return where.any(-1) if where.dtype == torch.bool else where >= 0
+
+
+def within(where: Where) -> Where:
+    """Return the same with the first row for captions that have none, so that it can be picked."""
+    return where if where.dtype == torch.bool else where.clamp_min(0)
+
+
+def with_rows(hidden: Hidden, where: Where, rows: Rows) -> Hidden:
+    """Return a copy of ``hidden`` in which the row of caption i is ``rows[i]``.
+
+    Under a mask, every row of it is shifted by the same difference, so that their mean is ``rows[i]``.
+    """
+    where = where.to(hidden.device)
+    if where.dtype == torch.bool:
+        shift = (rows - pick(hidden, where))[:, None]
+        return torch.where(where[..., None], hidden + shift, hidden)
     hidden = hidden.clone()
-    hidden[torch.arange(len(hidden), device=hidden.device), index.to(hidden.device)] = rows
+    hidden[torch.arange(len(hidden), device=hidden.device), where] = rows
     return hidden
 
 

@@ -11,29 +11,32 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from workbench.hooks import pick, present, with_rows, within
 from workbench.intervention import Context, Intervention
-from workbench.towers.base import Tokens, Tower
+from workbench.towers.base import Tower
+from workbench.towers.tokens import Tokens
 
 
 def patch_one_depth(
     tower: Tower, tokens: Tokens, intervention: Intervention, context: Context, depth: int
 ) -> Float[Tensor, "batch embedding"]:
     """Patch one batch at one depth with nnsight and return the model's own text features, unnormalised."""
-    index = (tokens.pooled if intervention.site == "pooled" else tokens.middle).to(tower.device)
-    has, position = index >= 0, index.clamp_min(0)
-    batch = torch.arange(len(tokens), device=tower.device)
+    where = tokens.where(intervention.site).to(tower.device)
+    has, where = present(where), within(where)
     blocks = tower.envoy_blocks
+
+    def patched(hidden: Tensor) -> Tensor:
+        clean = pick(hidden, where)
+        new = intervention.new_rows(clean, depth, context)
+        return with_rows(hidden, where, torch.where(has[:, None], new, clean))
+
     with tower.evaluating(), tower.trace_tokens(tokens) as trace:
         if depth == 0:
-            clean = blocks[0].input[batch, position].clone()
-            new = intervention.new_rows(clean, depth, context)
-            blocks[0].input[batch, position] = torch.where(has[:, None], new, clean)
+            blocks[0].input = patched(blocks[0].input)
         else:
-            clean = blocks[depth - 1].output[batch, position].clone()
-            new = intervention.new_rows(clean, depth, context)
-            blocks[depth - 1].output[batch, position] = torch.where(has[:, None], new, clean)
+            blocks[depth - 1].output = patched(blocks[depth - 1].output)
         output = trace.result.save()
-    return tower.features(output).float().cpu()
+    return tower.embedding(output, tokens).float().cpu()
 
 
 def patch_depths(

@@ -23,7 +23,8 @@ from workbench.languages import tier_map as resolve_tier_map
 from workbench.retrieval import rank, top_images, unit
 from workbench.runs import Run
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
-from workbench.towers.base import Tokens, Tower
+from workbench.towers.base import Tower
+from workbench.towers.tokens import Tokens
 from workbench.trajectory import DEFAULT_BATCH, LanguageRows, batches, capture_language, check_depths
 
 log = logging.getLogger(__name__)
@@ -279,7 +280,7 @@ def _embed(
     for kind in dict.fromkeys(strategy(tower, intervention) for intervention in chosen):
         group = [k for k, intervention in enumerate(chosen) if strategy(tower, intervention) == kind]
         contexts = [_context(chosen[k], language, n, settings.seed, sources) for k in group]
-        longest = int(tokens.pooled.max()) + 1
+        longest = int(tokens.length.max())
         size = settings.batch_size or sweep_batch_size(tower, len(group) * len(depths), kind, longest)
         for part, batch in batches(tower, tokens, size):
             result = sweep_pass(

@@ -25,9 +25,10 @@ from tqdm.auto import tqdm
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError
 from workbench.files import write_atomically
-from workbench.hooks import HookManager
+from workbench.hooks import HookManager, present, within
 from workbench.intervention import Site
-from workbench.towers.base import Tokens, Tower
+from workbench.towers.base import Tower
+from workbench.towers.tokens import Tokens
 
 if TYPE_CHECKING:
     import xarray
@@ -80,9 +81,9 @@ def batches(tower: Tower, tokens: Tokens, batch_size: int) -> Iterator[tuple[Int
         for part in torch.arange(len(tokens)).split(batch_size):
             yield part, tokens.take(part)
         return
-    for part in torch.argsort(tokens.pooled, stable=True).split(batch_size):
+    for part in torch.argsort(tokens.length, stable=True).split(batch_size):
         batch = tokens.take(part)
-        yield part, batch.cut(int(batch.pooled.max()) + 1)
+        yield part, batch.cut(int(batch.length.max()))
 
 
 @torch.no_grad()
@@ -101,10 +102,10 @@ def capture_language(
     embeddings: Tensor | None = None
     with tower.evaluating():
         for part, batch in batches(tower, tokens, batch_size):
-            index = batch.pooled if site == "pooled" else batch.middle
-            has = index >= 0
+            where = batch.where(site)
+            has = present(where)
             with HookManager(tower.blocks) as hooks:
-                found = hooks.capture(depths, index.clamp_min(0))
+                found = hooks.capture(depths, within(where))
                 features = tower.forward(batch).float().cpu()
             if embeddings is None:
                 embeddings = torch.empty(n, features.shape[-1])

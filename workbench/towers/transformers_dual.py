@@ -16,12 +16,14 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
+from PIL.Image import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Index, Rows
-from workbench.towers.base import Provenance, Tokens, Tower, check_captions
+from workbench.towers.base import Provenance, Tower
+from workbench.towers.tokens import Tokens, check_captions, content_mask
 
 
 class _DualTower(Tower):
@@ -46,15 +48,6 @@ class _DualTower(Tower):
             "input_ids"
         ]
         return ids, truncated
-
-    def _content(self, ids: Tensor) -> Tensor:
-        special = torch.tensor(sorted(self.tokenizer.all_special_ids))
-        unknown = self.tokenizer.unk_token_id
-        # An unknown word is part of the caption, though its token counts as special; CLIP alone uses one
-        # token for both the unknown word and the end.
-        if unknown is not None and unknown not in (self.tokenizer.eos_token_id, self.tokenizer.pad_token_id):
-            special = special[special != unknown]
-        return ~torch.isin(ids, special)
 
     def last_block(self, call: BlockCall, index: Index) -> Rows:
         """Run the last block for the pooled rows alone: every row gives a key and a value, one a query."""
@@ -96,7 +89,7 @@ class ClipTower(_DualTower):
         """Tokenise, padded on the right to the longest caption (a causal tower never sees the padding)."""
         # The side is part of the tower: position ids count from the left, padded or not.
         ids, truncated = self._encode(captions, language, padding=True, padding_side="right")
-        return Tokens(ids, self._pooled(ids, captions, language), self._content(ids), truncated)
+        return Tokens(ids, self._pooled(ids, captions, language), content_mask(self.tokenizer, ids), truncated)
 
     def _pooled(self, ids: Tensor, captions: Sequence[str], language: str | None) -> Tensor:
         end: int = self.model.text_model.eos_token_id
@@ -167,8 +160,19 @@ class SiglipTower(_DualTower):
         lowered = captions if self.lowercases else [caption.lower() for caption in captions]
         ids, truncated = self._encode(lowered, language, padding="max_length", padding_side="right")
         pooled = torch.full((len(ids),), ids.shape[1] - 1)
-        return Tokens(ids, pooled, self._content(ids), truncated)
+        return Tokens(ids, pooled, content_mask(self.tokenizer, ids), truncated)
 
     def head(self, rows: Float[Tensor, "... width"]) -> Float[Tensor, "... embedding"]:
         """Final layer norm, then the linear head."""
         return self.model.text_model.head(self.model.text_model.final_layer_norm(rows))
+
+
+class Siglip2Tower(SiglipTower):
+    """SigLIP-2 with images of any aspect (NaFlex); the text side is SigLIP's."""
+
+    family = "siglip2"
+    model_classes = ("Siglip2Model",)
+
+    def image_inputs(self, images: list[Image]) -> dict[str, Tensor]:
+        """Return patches, and for each image which of them are real and how they lie."""
+        return dict(self.image_processor(images, return_tensors="pt"))

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 from PIL import Image
@@ -14,8 +16,9 @@ ODD = ["a cat", LONG, "x", "שאב אבג", "two dogs"]
 
 def own_features(tower, tokens):
     """What the model itself says, called the way its documentation does."""
+    masked = {} if tokens.attention_mask is None else {"attention_mask": tokens.attention_mask}
     with torch.no_grad():
-        return tower.model.get_text_features(input_ids=tokens.input_ids).pooler_output
+        return tower.model.get_text_features(input_ids=tokens.input_ids, **masked).pooler_output
 
 
 @pytest.mark.parametrize("captions", [["a cat"], ["x"], [LONG], ["שאב אבג"], ODD])
@@ -36,18 +39,19 @@ def test_a_caption_alone_and_in_a_padded_batch_agree(tower):
 
 def test_text_features_equal_the_dual_forwards_text_embeds(tiny):
     tokens = tiny.tokenize(ODD)
-    image = tiny.image_processor([Image.new("RGB", (40, 30), "red")], return_tensors="pt")["pixel_values"]
+    image = tiny.image_inputs([Image.new("RGB", (40, 30), "red")])
     with torch.no_grad():
-        wanted = tiny.model(input_ids=tokens.input_ids, pixel_values=image).text_embeds
+        wanted = tiny.model(**tiny.model_inputs(tokens), **image).text_embeds
     given = torch.nn.functional.normalize(tiny.encode_text(ODD), dim=-1)
     torch.testing.assert_close(given, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_image_features_equal_the_models_own_in_any_batch(tiny):
     images = [Image.new("RGB", (40, 30), colour) for colour in ("red", "blue", "white")]
-    pixels = tiny.image_processor(images, return_tensors="pt")["pixel_values"]
+    # All that the processor gives: NaFlex needs to know which patches are real, and how they lie.
+    inputs = tiny.image_processor(images, return_tensors="pt")
     with torch.no_grad():
-        wanted = tiny.model.get_image_features(pixel_values=pixels).pooler_output
+        wanted = tiny.model.get_image_features(**inputs).pooler_output
     assert relative_error(tiny.encode_images(images, batch_size=2), wanted) < 1e-5
     assert tiny.encode_images(images).dtype == torch.float32
 
@@ -56,7 +60,46 @@ def test_captions_over_the_limit_are_truncated_marked_and_keep_their_end(tiny):
     tokens = tiny.tokenize(["a cat", LONG * 3])
     assert tokens.truncated.tolist() == [False, True]
     assert tokens.input_ids.shape[1] == tiny.max_positions
-    assert tokens.pooled[1] == tiny.max_positions - 1
+    end = tiny.tokenizer.eos_token_id or tiny.tokenizer.sep_token_id
+    assert tokens.input_ids[1, -1] == end
+    # What lies behind the limit does not count, to the bit.
+    assert torch.equal(tiny.encode_text([LONG * 3]), tiny.encode_text([LONG * 4]))
+
+
+@pytest.mark.parametrize("name", ["altclip", "chinese_clip"])
+def test_first_row_towers_need_their_mask_and_padding_on_the_right(get_tower, name):
+    tower = get_tower(name)
+    tokens = tower.tokenize(ODD)
+    assert tokens.pooled.tolist() == [0] * len(ODD)
+    with torch.no_grad():
+        plain = tower.forward(tokens)
+        unmasked = tower.model.get_text_features(input_ids=tokens.input_ids).pooler_output
+    # The trap is real: without the mask a padded caption gets another embedding, the longest one does not.
+    error = [relative_error(unmasked[[k]], plain[[k]]) for k in range(len(ODD))]
+    longest = int(tokens.length.argmax())
+    assert error[longest] < 1e-5
+    assert min(error[:longest] + error[longest + 1 :]) > 1e-4
+    # A tokeniser that pads on the left by its own config can't move the first row.
+    tower.tokenizer.padding_side = "left"
+    try:
+        assert torch.equal(tower.tokenize(ODD).input_ids, tokens.input_ids)
+    finally:
+        tower.tokenizer.padding_side = "right"
+
+
+@pytest.mark.parametrize("name", ["altclip", "chinese_clip"])
+def test_a_text_only_class_would_come_up_random_and_the_dual_one_does_not(tmp_path, name):
+    import transformers
+
+    folder = CHECKPOINTS[name](tmp_path)
+    text_class = {"altclip": "AltCLIPTextModel", "chinese_clip": "ChineseCLIPTextModel"}[name]
+    _, report = getattr(transformers, text_class).from_pretrained(folder, output_loading_info=True)
+    assert len(report["missing_keys"]) > 50  # the trap
+    embeddings = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        embeddings.append(load_tower(folder).encode_text(ODD))
+    assert torch.equal(*embeddings)
 
 
 @pytest.mark.parametrize("name", ["clip", "metaclip_2"])
@@ -100,8 +143,6 @@ def test_clip_with_the_legacy_end_id_loads_and_pools_its_end_token(tmp_path):
 
 def test_metaclip2_weights_in_a_clip_class_are_refused(tmp_path):
     """The public trap: the weights load without an error, and the largest token id is pooled."""
-    import json
-
     folder = CHECKPOINTS["metaclip_2"](tmp_path)
     path = folder / "config.json"
     config = json.loads(path.read_text("utf-8"))

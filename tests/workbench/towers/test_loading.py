@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from tests.checkpoints import CHECKPOINTS
 from workbench.errors import InputError, TowerError
 from workbench.towers import load_tower
-from workbench.towers.loading import adapters, families
+from workbench.towers.registry import adapters, families
 
 
 @pytest.mark.parametrize("family", sorted(CHECKPOINTS))
@@ -78,7 +79,7 @@ def test_a_file_is_no_folder(tmp_path):
 @pytest.mark.parametrize("content", ["{", "[]", '{"model_type": "gpt2"}', "{}"])
 def test_a_broken_config_or_an_unknown_family(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(TowerError, match=r"not JSON|not a JSON object|clip, metaclip_2, siglip"):
+    with pytest.raises(TowerError, match=r"not JSON|not a JSON object|altclip, chinese_clip, clip"):
         load_tower(tmp_path)
 
 
@@ -89,13 +90,31 @@ def test_truncated_weights_are_refused(tmp_path):
         load_tower(tmp_path)
 
 
-def test_pickled_weights_are_not_read(tmp_path):
+def test_pickled_weights_are_read_as_plain_tensors_and_that_is_said(tmp_path, caplog):
     folder = CHECKPOINTS["siglip"](tmp_path)
+    wanted = load_tower(folder).encode_text(["a cat"])
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     torch.save(weights, folder / "pytorch_model.bin")
-    with pytest.raises(TowerError, match="safetensors"):
+    tower = load_tower(folder)
+    assert torch.equal(tower.encode_text(["a cat"]), wanted)
+    assert "weights_only=True" in caplog.text
+    assert "pickle" in tower.provenance.notes["weights"]
+
+
+def test_a_pickle_that_runs_code_is_refused(tmp_path):
+    folder = CHECKPOINTS["siglip"](tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    mark = tmp_path / "it ran"
+
+    class Attack:
+        def __reduce__(self):
+            return Path.touch, (mark,)
+
+    torch.save({"logit_scale": Attack()}, folder / "pytorch_model.bin")
+    with pytest.raises(TowerError, match="can't be loaded"):
         load_tower(folder)
+    assert not mark.exists()
 
 
 def test_missing_weights_are_refused_and_not_drawn_at_random(tmp_path):
@@ -148,3 +167,8 @@ def test_an_unknown_device_or_dtype_teaches(tmp_path):
         load_tower("emoji-causal", device="gpu")
     with pytest.raises(InputError, match="float32, bfloat16, float16"):
         load_tower("emoji-causal", dtype="int8")
+
+
+def test_an_option_that_the_family_lacks_teaches():
+    with pytest.raises(InputError, match=r"metaclip_2 adapter has no option 'pooling'\. It takes none"):
+        load_tower("emoji-causal", pooling="mean")

@@ -1,0 +1,216 @@
+"""Where a checkpoint lies, and how its parts are read.
+
+Whatever adapter a checkpoint gets, its files are read here, by the same rules:
+
+- Weights come from safetensors; where a checkpoint has only pickles, they are read with ``weights_only=True``
+  and that is said. Weights that are missing would come up random, so they are refused.
+- Code from a repository runs only with ``remote_code=True``.
+- Weights come in float32 unless another precision is asked for, whatever they are stored in.
+"""
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workbench.errors import InputError, TowerError, suggest
+from workbench.towers.base import Provenance
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint that is about to be loaded.
+
+    Attributes
+    ----------
+    name : str
+        As the user gave it.
+    location : str
+        Folder, file or hub id.
+    local : bool
+    revision : str, optional
+        Commit, tag or branch of a hub id.
+    dtype : torch.dtype
+    device : torch.device or str
+    remote_code : bool
+        Whether code from the repository may run.
+    device_map : str, optional
+        How ``accelerate`` spreads the weights over devices.
+    config : mapping
+        Content of ``config.json``; empty where there is none.
+    """
+
+    name: str
+    location: str
+    local: bool
+    revision: str | None = None
+    dtype: torch.dtype = torch.float32
+    device: torch.device | str = "cpu"
+    remote_code: bool = False
+    device_map: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def short(self) -> str:
+        """A name for tables: the folder's own, or the hub id."""
+        return Path(self.name).name if self.local and Path(self.name).exists() else self.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments that every ``from_pretrained`` gets."""
+        return {
+            "revision": None if self.local else self.revision,
+            "trust_remote_code": self.remote_code,
+            "local_files_only": self.local,
+        }
+
+    def find(self, filename: str) -> Path | None:
+        """Return the path of a file of the checkpoint, fetched where it lies on the hub; None where it has none."""
+        if self.local:
+            path = Path(self.location) / filename
+            return path if path.is_file() else None
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+        try:
+            return Path(hf_hub_download(self.location, filename, revision=self.revision))
+        except Exception as error:
+            # A file that is not in the local cache, without a network, may be on the hub all the same.
+            if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
+                return None
+            raise InputError(
+                f"The hub has no tower {self.name!r} at revision {self.revision or 'main'!r} that can be reached from "
+                f"here: {first_line(error)} Check the name and the network, or give a local folder."
+                f"{suggest_built_in(self.name)}"
+            ) from None
+
+    def read_json(self, filename: str) -> dict[str, Any] | None:
+        """Return a JSON object of the checkpoint, None where it has no such file."""
+        path = self.find(filename)
+        if path is None:
+            return None
+        try:
+            content = json.loads(path.read_text("utf-8"))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise TowerError(f"The {filename} of {self.name!r} is not JSON: {error}.") from None
+        if not isinstance(content, dict):
+            raise TowerError(f"The {filename} of {self.name!r} is not a JSON object.")
+        return content
+
+    def model(self, model_class: str, **options: Any) -> Any:
+        """Load the weights with a class of ``transformers``, every one of them, onto the device.
+
+        Raises
+        ------
+        TowerError
+            If they can't be read, or some are missing.
+        """
+        import transformers
+
+        placed = {} if self.device_map is None else {"device_map": self.device_map}
+        try:
+            with quiet_transformers():
+                model, report = getattr(transformers, model_class).from_pretrained(
+                    self.location, dtype=self.dtype, weights_only=True, output_loading_info=True,
+                    **self.options, **placed, **options,
+                )  # fmt: skip
+        except Exception as error:
+            raise TowerError(
+                f"The weights of {self.name!r} can't be loaded as {model_class}: {first_line(error)} They must be "
+                "complete safetensors files beside config.json."
+            ) from None
+        self.refuse_missing(model_class, report["missing_keys"])
+        return model if self.device_map else model.to(self.device)
+
+    def refuse_missing(self, model_class: str, missing: Any) -> None:
+        """Raise if a checkpoint lacks weights of the class that it was loaded with."""
+        missing = sorted(missing)
+        if missing:
+            raise TowerError(
+                f"The checkpoint {self.name!r} lacks {len(missing)} of the weights of a {model_class}, the first "
+                f"{missing[0]!r}; they would come up random. Give a checkpoint of the whole dual model."
+            )
+
+    def tokenizer(self, location: str | None = None, **options: Any) -> Any:
+        """Load the tokeniser."""
+        import transformers
+
+        try:
+            with quiet_transformers():
+                return transformers.AutoTokenizer.from_pretrained(location or self.location, **self.options, **options)
+        except Exception as error:
+            raise TowerError(
+                f"The tokeniser of {self.name!r} can't be loaded: {first_line(error)} The folder needs "
+                "tokenizer.json (or its parts)."
+            ) from None
+
+    def image_processor(self, **options: Any) -> Any:
+        """Load the image processor, the one that works on PIL images."""
+        import transformers
+
+        try:
+            with quiet_transformers():
+                # Torchvision resizes a little differently, and would be the default wherever it is installed.
+                return transformers.AutoImageProcessor.from_pretrained(
+                    self.location, backend="pil", **self.options, **options
+                )
+        except Exception as error:
+            raise TowerError(
+                f"The image processor of {self.name!r} can't be loaded: {first_line(error)} The folder needs "
+                "preprocessor_config.json or processor_config.json."
+            ) from None
+
+    def provenance(self, model: Any, **notes: str) -> Provenance:
+        """Return where the weights came from."""
+        return Provenance(
+            source=self.name,
+            revision=getattr(getattr(model, "config", None), "_commit_hash", None),
+            model_class=type(model).__name__,
+            dtype=str(self.dtype).removeprefix("torch."),
+            remote_code=self.remote_code,
+            notes={**notes, **self._weights_note()},
+        )
+
+    def _weights_note(self) -> dict[str, str]:
+        folder = Path(self.location)
+        if self.local and folder.is_dir() and not list(folder.glob("*.safetensors")):
+            log.warning("%s holds no safetensors: its pickled weights were read with weights_only=True", self.name)
+            return {"weights": "pickle, read with weights_only=True"}
+        return {}
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Hold back the bars and the advice of ``transformers``, which are not about what the user asked for."""
+    from transformers.utils import logging as hub_logging
+
+    level, bars = hub_logging.get_verbosity(), hub_logging.is_progress_bar_enabled()
+    hub_logging.set_verbosity_error()
+    hub_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hub_logging.set_verbosity(level)
+        if bars:
+            hub_logging.enable_progress_bar()
+
+
+def suggest_built_in(name: str) -> str:
+    """Return a sentence that names the built-in tower with the nearest name, or nothing."""
+    from workbench.builtin import TOWER_FOLDERS
+
+    return suggest(name, TOWER_FOLDERS)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message as a sentence."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text if text.endswith((".", "!", "?")) else text + "."

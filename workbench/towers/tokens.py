@@ -1,0 +1,105 @@
+"""Captions as a tower reads them: token ids, and which of them are text, which row is pooled.
+
+Padding and special tokens are part of a model, so every adapter makes its own :class:`Tokens`; what stands
+here is the same for all.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from workbench.errors import InputError
+from workbench.hooks import Index, Where
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A batch of tokenised captions.
+
+    Attributes
+    ----------
+    input_ids : int Tensor of shape (batch, position)
+    pooled : int Tensor of shape (batch,)
+        Position of the row that the tower pools; for a mean, the last of its rows.
+    content : bool Tensor of shape (batch, position)
+        True where a token is part of the caption's text: no start, end, padding or prompt token.
+    truncated : bool Tensor of shape (batch,)
+        True where the caption was too long for the tower and lost its end.
+    attention_mask : int Tensor of shape (batch, position), optional
+        Only for towers that need one.
+    averaged : bool Tensor of shape (batch, position), optional
+        Only for towers that pool a mean: the rows that are averaged.
+    """
+
+    input_ids: Int[Tensor, "batch position"]
+    pooled: Index
+    content: Bool[Tensor, "batch position"]
+    truncated: Bool[Tensor, " batch"]
+    attention_mask: Int[Tensor, "batch position"] | None = None
+    averaged: Bool[Tensor, "batch position"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def take(self, rows: Sequence[int] | Int[Tensor, " n"]) -> "Tokens":
+        """Return some captions, in the given order, with the same padding."""
+        rows = torch.as_tensor(rows, device=self.input_ids.device)
+        return self._each(lambda value: value[rows])
+
+    def cut(self, positions: int) -> "Tokens":
+        """Return the captions without the positions from ``positions`` on."""
+        return self._each(lambda value: value[:, :positions] if value.ndim == 2 else value)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Tokens":
+        changed = {name: change(value) for name, value in vars(self).items() if value is not None}
+        return replace(self, **changed)
+
+    def where(self, site: Literal["pooled", "middle"]) -> Where:
+        """Return which row of each caption a site is: positions, or the mask of a mean."""
+        if site == "middle":
+            return self.middle
+        return self.pooled if self.averaged is None else self.averaged
+
+    @property
+    def length(self) -> Index:
+        """How many positions a caption needs: padding to the right of them can be cut."""
+        if self.attention_mask is None:
+            return self.pooled + 1
+        positions = torch.arange(1, self.attention_mask.shape[1] + 1, device=self.attention_mask.device)
+        return (self.attention_mask * positions).amax(-1)
+
+    @property
+    def middle(self) -> Index:
+        """Position halfway between the first and the last content token, -1 where there is none (AMB-12)."""
+        positions = torch.arange(self.content.shape[1], device=self.content.device)
+        first = torch.where(self.content, positions, self.content.shape[1]).amin(-1)
+        last = torch.where(self.content, positions, -1).amax(-1)
+        return torch.where(last >= 0, (first + last) // 2, -1)
+
+
+def content_mask(tokenizer: Any, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
+    """Return which tokens are text: neither start, end nor padding."""
+    special = torch.tensor(sorted(tokenizer.all_special_ids))
+    unknown = tokenizer.unk_token_id
+    # An unknown word is part of the caption, though its token counts as special; CLIP alone uses one token for
+    # both the unknown word and the end.
+    if unknown is not None and unknown not in (tokenizer.eos_token_id, tokenizer.pad_token_id):
+        special = special[special != unknown]
+    return ~torch.isin(ids, special)
+
+
+def check_captions(captions: Sequence[str], language: str | None) -> list[str]:
+    """Refuse captions that are no text or empty, and say which."""
+    where = f" in {language!r}" if language else ""
+    if isinstance(captions, str):
+        raise InputError("One string came where a list of captions is needed. Put it in a list.")
+    for position, caption in enumerate(captions):
+        if not isinstance(caption, str):
+            raise InputError(f"Caption {position}{where} is {type(caption).__name__}, not text.")
+        if not caption.strip():
+            raise InputError(f"Caption {position}{where} is empty. Give it a text, or leave its image out.")
+    return list(captions)
