@@ -46,6 +46,7 @@ LRL_5 = ("bn", "fil", "hi", "sw", "te")
 _TIER_MAPS: dict[str, dict[str, str]] = {
     "s3": {**dict.fromkeys(HRL_6, "HRL"), **dict.fromkeys(LRL_5, "LRL")},
     "s0": {language: tier for language, (tier, _) in _COMMON_CRAWL.items()},
+    "pseudo": {"en": "HRL", "ok1": "HRL", "ok2": "HRL", "ok3": "HRL", "lo1": "LRL", "lo2": "LRL", "lo3": "LRL"},
 }
 
 ENGLISH_NAMES: Mapping[str, str] = MappingProxyType(
@@ -95,9 +96,9 @@ def tiers(name: str) -> dict[str, str]:
 
     Parameters
     ----------
-    name : {"s3", "s0"}
+    name : {"s3", "s0", "pseudo"}
         ``"s3"`` is HRL-6 and LRL-5 (S3-07, S3-08); ``"s0"`` is High, Medium and Low by Common Crawl
-        share (S0-19).
+        share (S0-19); ``"pseudo"`` are the labels of the corpus emoji-pseudo.
 
     Raises
     ------

@@ -1,9 +1,10 @@
 """From ranks to the tidy frame: one row a number, with its interval.
 
-Columns: ``tower, corpus, tier_map, language, tier, intervention, source, depth, block, direction, protocol,
+Columns: ``tower, corpus, gallery, tier_map, language, tier, intervention, source, depth, block, direction, protocol,
 metric, value, low, high, n, seed``.
 
 - ``intervention`` is ``"none"`` for the frozen tower, whose ``depth`` and ``block`` are empty.
+- ``gallery`` is what captions are ranked against: ``"images"``, or such as ``"captions:en"``.
 - ``language`` is ``"mean"`` in rows of a tier: the mean over its languages, each weighing the same.
 - ``metric`` is ``R@1``, ``R@5``, ``R@10`` or ``MRR`` in percent; ``lift R@1`` and so on, the paired
   difference to the frozen tower in points; and ``rescue R@1``, the lift as a share of the distance to the
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    "tower", "corpus", "tier_map", "language", "tier", "intervention", "source", "depth", "block",
+    "tower", "corpus", "gallery", "tier_map", "language", "tier", "intervention", "source", "depth", "block",
     "direction", "protocol", "metric", "value", "low", "high", "n", "seed",
 )  # fmt: skip
 
@@ -47,6 +48,7 @@ class SweepSettings:
     tier_map: str
     tiers: dict[str, str]
     protocol: Protocol
+    gallery: str
     seed: int
     resamples: int
     batch_size: int | None
@@ -59,6 +61,7 @@ class SweepSettings:
             "depths": self.depths,
             "tier_map": {"name": self.tier_map, "tiers": self.tiers},
             "protocol": self.protocol,
+            "gallery": self.gallery,
             "seed": self.seed,
             "resamples": self.resamples,
             "batch_size": self.batch_size,
@@ -116,7 +119,12 @@ class _Table:
     ) -> None:
         self.settings, self.n = settings, len(corpus)
         self.bootstrap = Bootstrap(self.n, settings.resamples, settings.seed)
-        self.fixed = {"tower": tower.name, "corpus": corpus.name, "tier_map": settings.tier_map}
+        self.fixed = {
+            "tower": tower.name,
+            "corpus": corpus.name,
+            "gallery": settings.gallery,
+            "tier_map": settings.tier_map,
+        }
         tiers: dict[str, list[str]] = {}
         for language in cells:
             if language in settings.tiers:

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 from workbench.corpora.base import Corpus, Protocol
 from workbench.engine import strategy, sweep_batch_size, sweep_pass
 from workbench.errors import InputError
+from workbench.gallery import check_gallery, embed_gallery, gallery_name
 from workbench.intervention import Context, Intervention, Site, check_interventions
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.retrieval import rank, top_images, unit
@@ -69,14 +70,10 @@ def sweep_config(tower: Tower, corpus: Corpus, settings: SweepSettings) -> dict[
             "blocks": tower.n_blocks,
             "pooled_row": tower.pool,
             "causal": tower.causal,
+            "remote_code": tower.provenance.remote_code,
+            "notes": dict(tower.provenance.notes),
         },
-        "corpus": {
-            "name": corpus.name,
-            "sha256": corpus.hash,
-            "images": len(corpus),
-            "left_out": dict(corpus.left_out),
-            "licence": corpus.licence,
-        },
+        "corpus": corpus.describe(),
         **settings.describe(),
     }
 
@@ -90,6 +87,7 @@ def sweep(
     depths: Iterable[int] | None = None,
     tier_map: str | Mapping[str, str] = "s3",
     protocol: Protocol = "first",
+    pivot: str | None = None,
     seed: int = 0,
     resamples: int = 1000,
     batch_size: int | None = None,
@@ -112,6 +110,9 @@ def sweep(
     tier_map : str or mapping
         A published map, a JSON file, or ``{language: tier}``.
     protocol : {"first", "all"}
+    pivot : str, optional
+        Language whose captions are the gallery instead of the images (:mod:`workbench.gallery`); a text-only
+        encoder needs one.
     seed : int
         Decides derangements, noise and bootstrap.
     resamples : int
@@ -129,7 +130,7 @@ def sweep(
     SweepResult
     """
     settings = make_settings(
-        tower, corpus, interventions, languages, depths, tier_map, protocol, seed, resamples, batch_size
+        tower, corpus, interventions, languages, depths, tier_map, protocol, pivot, seed, resamples, batch_size
     )
     wanted, chosen = settings.languages, settings.interventions
     steps = len(wanted) + len(_sources(chosen)) + 1
@@ -143,7 +144,7 @@ def sweep(
             if arrays is None:
                 if gallery is None:
                     # Only now: a run that resumes with every language finished has no use for the images.
-                    gallery = unit(tower.encode_images(corpus.images()), "image embeddings")
+                    gallery = embed_gallery(tower, corpus, settings.gallery)
                     bar.update()
                 arrays = _language_cell(tower, corpus, language, settings, sources.get(bar), gallery)
                 if run:
@@ -154,7 +155,11 @@ def sweep(
     for language, cell in cells.items():
         notes[language] = _notes(cell, settings)
     frame = tidy_frame(tower, corpus, cells, settings)
-    return SweepResult(frame, cells, settings, {"languages": notes})
+    found: dict[str, Any] = {"languages": notes}
+    if tower.self_check:
+        # Of a pooled row alone and in a padded batch: no difference below this is one.
+        found["noise_floor"] = float(f"{tower.self_check.padding:.1e}")
+    return SweepResult(frame, cells, settings, found)
 
 
 def make_settings(
@@ -165,11 +170,22 @@ def make_settings(
     depths: Iterable[int] | None = None,
     tier_map: str | Mapping[str, str] = "s3",
     protocol: Protocol = "first",
+    pivot: str | None = None,
     seed: int = 0,
     resamples: int = 1000,
     batch_size: int | None = None,
 ) -> SweepSettings:
     """Check everything that a sweep is asked for, before any work is done."""
+    if not tower.n_blocks:
+        raise InputError(
+            f"{tower.name!r} has no blocks, so there is no depth to sweep. Scores, biases, erasure and averaging work "
+            "on its embeddings; for a sweep give the model itself."
+        )
+    if tower.multi_vector:
+        raise InputError(
+            f"{tower.name!r} has a vector for each token, and a sweep scores one vector a caption. Capture "
+            "it, or score it without a patch."
+        )
     wanted = corpus.languages if languages is None else corpus.check_languages(languages)
     if not interventions:
         raise InputError("No intervention was chosen. `interventions` has ParallelEOS and its controls.")
@@ -177,6 +193,8 @@ def make_settings(
     sources = [source for source, _ in _sources(chosen)]
     corpus.check_parallel(list(dict.fromkeys([*wanted, *sources])), protocol)
     map_name, tiers = resolve_tier_map(tier_map)
+    gallery = gallery_name(tower, corpus, pivot)
+    check_gallery(gallery, wanted, chosen)
     if batch_size is not None and batch_size < 1:
         raise InputError(f"A batch size of {batch_size} came; it must be at least 1.")
     return SweepSettings(
@@ -187,6 +205,7 @@ def make_settings(
         tier_map=map_name,
         tiers={language: tiers[language] for language in wanted if language in tiers},
         protocol=protocol,
+        gallery=gallery,
         seed=seed,
         resamples=resamples,
         batch_size=batch_size,
@@ -238,6 +257,7 @@ def _language_cell(
         "touched": touched,
         "tokens": np.array(int(tokens.content.sum())),
         "truncated": np.array(int(tokens.truncated.sum())),
+        "characters": np.array(sum(map(len, texts))),
         "clean_top": top_images(frozen, gallery, TOP),
     }
     for direction, ranks in rank(frozen, gallery, owners).items():
@@ -327,6 +347,7 @@ def _notes(cell: LanguageCell, settings: SweepSettings) -> dict[str, Any]:
     return {
         "captions": captions,
         "content_tokens_per_caption": round(float(cell.arrays["tokens"]) / captions, 3),
+        "content_tokens_per_character": round(float(cell.arrays["tokens"]) / float(cell.arrays["characters"]), 3),
         "truncated_captions": int(cell.arrays["truncated"]),
         "rows_touched": {
             intervention.name: int(count)

@@ -58,7 +58,7 @@ def make_frame(
 
     def put(head: tuple, name: str, depth: int | None, direction: str, metric: str, value: float) -> None:
         block = None if depth is None else depth - 1
-        fixed = ("toy-tower", "toy-corpus", "toy-map", *head, name, interventions.get(name, ""), depth, block)
+        fixed = ("toy-tower", "toy-corpus", "images", "toy-map", *head, name, interventions.get(name, ""), depth, block)
         rows.append((*fixed, direction, "first", metric, value, value - 2.0, value + 3.0, n, 0))
 
     for language, tier, members in groups:
@@ -133,6 +133,7 @@ def make_result(
         depths=list(depths),
         n_blocks=LAST,
         tier_map="toy-map",
+        gallery="images",
         tiers=dict.fromkeys(corpus.languages, "HRL"),
         protocol="first" if per_image == 1 else "all",
         seed=0,

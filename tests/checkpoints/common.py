@@ -9,8 +9,8 @@ BLOCKS, WIDTH, POSITIONS = 4, 32, 24
 SCRIPTS = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!' éüñßøкотдмяहथनదేలుאבגד中文猫狗"
 LETTERS = [letter for letter in SCRIPTS if letter != " "]
 
-TEXT = {"hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": BLOCKS, "num_attention_heads": 4}
-VISION = {
+TEXT: dict[str, Any] = {"hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": BLOCKS, "num_attention_heads": 4}
+VISION: dict[str, Any] = {
     "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "image_size": 32, "patch_size": 16,
 }  # fmt: skip
@@ -22,7 +22,7 @@ def randomise(model: torch.nn.Module, seed: int) -> torch.nn.Module:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape, generator=generator)
-            if "norm" in name and name.endswith("weight"):
+            if weight.ndim == 1 and name.endswith("weight"):  # of a norm, however a class calls it
                 weight.copy_(1 + 0.2 * noise)
             elif weight.ndim >= 2:
                 fan_in = 1 if "embedding" in name and "patch" not in name else weight[0].numel()

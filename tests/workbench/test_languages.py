@@ -90,7 +90,7 @@ def test_an_unknown_map_names_the_nearest_and_what_there_is(wrong, hint):
     for use in (tiers, tier_map):
         with pytest.raises(InputError) as caught:
             use(wrong)
-        assert str(caught.value).startswith(f"No tier map is called {wrong!r}.{hint} Maps: s3, s0.")
+        assert str(caught.value).startswith(f"No tier map is called {wrong!r}.{hint} Maps: s3, s0, pseudo.")
         assert "JSON" in str(caught.value)
 
 

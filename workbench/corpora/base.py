@@ -3,6 +3,9 @@
 Captions of one image in two languages are *parallel*; every comparison of this bench rests on that. So a
 corpus is rectangular: each language has captions for each image, in the same order. A loader that finds a
 hole says where, and leaves an image out only when it was asked to, or when its card says so, and counts it.
+
+A language goes by the bench's own code in every corpus (:mod:`workbench.language_codes`), so that one tier map
+fits all; ``codes`` keeps what the benchmark and a language-conditioned model call it.
 """
 
 import hashlib
@@ -10,12 +13,15 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from PIL.Image import Image
 
+from workbench.corpora.images import Exif, LazyImages, image_policy
+from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
+from workbench.language_codes import Codes, codes_of, english_name, find_language, recognise
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +50,18 @@ class Corpus:
         caption that no built-in tower has seen.
     left_out : mapping of str to int
         Why images are missing, and how many.
+    codes : mapping of str to Codes
+        What the benchmark and a language-conditioned model call each language.
+    subset : Subset, optional
+        Which part of a benchmark this is. Its hash is part of the corpus's name.
+    exif : {"apply", "ignore"}
+        Whether photos that a camera stored sideways are turned upright.
+    text_only : bool
+        Whether there are no images: such a corpus can be captured and probed, and not ranked.
+    caption_rule : str
+        What was done to captions between the file and here.
+    origin : str
+        Hub id and revision, where the corpus came from one. Never a path of this machine.
     """
 
     name: str
@@ -55,6 +73,12 @@ class Corpus:
     image_hash: Callable[[str], str] = field(repr=False)
     drawn: Mapping[str, tuple[int, ...]] | None = field(default=None, repr=False)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    codes: Mapping[str, Codes] = field(default_factory=dict, repr=False)
+    subset: Subset | None = None
+    exif: Exif = "apply"
+    text_only: bool = False
+    caption_rule: str = "as stored"
+    origin: str = ""
 
     def __post_init__(self) -> None:
         if not self.image_ids:
@@ -105,14 +129,11 @@ class Corpus:
         return tuple(self.captions)
 
     def check_languages(self, languages: Iterable[str]) -> tuple[str, ...]:
-        """Return the languages as a tuple, or say which one the corpus does not have."""
-        wanted = tuple(dict.fromkeys(languages))
-        for language in wanted:
-            if language not in self.captions:
-                raise InputError(unknown_language(self.name, language, self.captions))
-        if not wanted:
-            raise InputError(f"No language was chosen. {self.name!r} has: {', '.join(self.captions)}.")
-        return wanted
+        """Return the languages as a tuple, or say which one the corpus does not have.
+
+        A benchmark's own code (``swh_Latn``, ``TL``) is as good as the bench's; the bench's comes back.
+        """
+        return choose_languages(self.name, languages, self.captions, self.codes)
 
     def select(self, languages: Iterable[str] | None = None, limit: int | None = None) -> "Corpus":
         """Keep some languages and the first ``limit`` images.
@@ -131,6 +152,7 @@ class Corpus:
             self,
             image_ids=self.image_ids[:n],
             captions={language: self.captions[language][:n] for language in wanted},
+            codes={language: self.codes[language] for language in wanted if language in self.codes},
             drawn=None if drawn is None else {language: drawn[language][:n] for language in wanted},
         )
 
@@ -170,12 +192,51 @@ class Corpus:
 
     def images(self) -> list[Image]:
         """Open all images, in order."""
-        return [self.open_image(image_id) for image_id in self.image_ids]
+        return list(self.lazy_images())
+
+    def lazy_images(self) -> LazyImages:
+        """Return all images as a sequence that opens each when it is asked for: a gallery may not fit in memory.
+
+        Raises
+        ------
+        InputError
+            If the corpus is text only.
+        """
+        if self.text_only:
+            raise InputError(
+                f"{self.name!r} has texts and no images, so nothing can be ranked against it. Capture and probe it, "
+                "or give a corpus with images."
+            )
+        return LazyImages(self.image_ids, self.open_image)
+
+    def duplicates(self, language: str, protocol: Protocol = "all") -> int:
+        """Count captions of a language that repeat another: ties that no tower can break."""
+        texts, _ = self.texts(language, protocol)
+        return len(texts) - len(set(texts))
+
+    def describe(self) -> dict[str, Any]:
+        """Everything about the corpus that a number depends on, as JSON-like values for a manifest."""
+        codes = {language: self.codes.get(language) or codes_of(language) for language in self.captions}
+        return {
+            "name": self.name,
+            "sha256": self.hash,
+            "images": len(self),
+            "left_out": dict(self.left_out),
+            "licence": self.licence,
+            "subset": self.subset.describe() if self.subset else None,
+            "image_policy": None if self.text_only else image_policy(self.exif),
+            "caption_rule": self.caption_rule,
+            "codes": {own: {"benchmark": both.benchmark, "model": both.model} for own, both in codes.items()},
+            "origin": self.origin,
+        }
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 over image ids, image files, languages and captions."""
         digest = hashlib.sha256()
+        if self.exif != "apply":
+            # The same files give other pixels.
+            digest.update(f"exif {self.exif}\0".encode())
         for image_id in self.image_ids:
             digest.update(f"{image_id}\0{self.image_hash(image_id)}\0".encode())
         for language in sorted(self.captions):
@@ -192,16 +253,43 @@ def check_protocol(protocol: str) -> Protocol:
     return protocol
 
 
+def choose_languages(
+    corpus: str, languages: Iterable[str], known: Iterable[str], codes: Mapping[str, Codes]
+) -> tuple[str, ...]:
+    """Return languages by the bench's codes, given by those, by the benchmark's or by an alias.
+
+    Raises
+    ------
+    InputError
+        If the corpus lacks one, or none was named.
+    """
+    known = tuple(known)
+    by_benchmark = {both.benchmark: own for own, both in codes.items()}
+    found: dict[str, None] = {}
+    for language in languages:
+        own = language if language in known else by_benchmark.get(language)
+        if own is None and codes:
+            own = recognise(language)
+        if own not in known:
+            raise InputError(unknown_language(corpus, language, known))
+        found[own] = None
+    if not found:
+        raise InputError(f"No language was chosen. {corpus!r} has: {', '.join(known)}.")
+    return tuple(found)
+
+
 def unknown_language(corpus: str, language: str, known: Iterable[str]) -> str:
     """Say that a corpus lacks a language: the nearest code, by code or by English name, and all codes."""
-    from workbench.languages import ENGLISH_NAMES
-
     known = list(known)
-    by_name = {ENGLISH_NAMES[code].lower(): code for code in known if code in ENGLISH_NAMES}
+    by_name = {english_name(code).lower(): code for code in known if recognise(code)}
     hint = suggest(language, known)
     named = suggest(language, by_name)
     if named:
         hint = f" Did you mean {by_name[named.split(chr(39))[1]]!r}?"
+    row = find_language(language)
+    near = recognise(row.nllb) if row and row.nllb else None
+    if near in known:
+        hint = f" The nearest that it has is {near!r} ({english_name(near)}), another language."
     return f"{corpus!r} has no language {language!r}.{hint} It has: {', '.join(known)}."
 
 

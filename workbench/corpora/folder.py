@@ -6,22 +6,29 @@ One line an image::
 
 ``image`` is a path inside the folder, and doubles as the image's id unless the line has an ``"id"``. A
 caption is a text or a list of texts. Every line needs every language; ``drop_incomplete`` leaves out the
-lines that lack one.
+lines that lack one. A table of your own is read by :mod:`workbench.corpora.table`.
 """
 
-import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from PIL.Image import Image
-
-from workbench.corpora.base import Corpus, keep_complete, unknown_language
-from workbench.corpora.images import open_image
+from workbench.corpora.base import Corpus
+from workbench.corpora.reading import Faults, as_id, checked_text, decode, parse_once
+from workbench.corpora.source import Captions, Source, build_corpus
 from workbench.errors import InputError
+from workbench.language_codes import codes_of
 
 FILE = "captions.jsonl"
 _SHAPE = 'A line is {"image": "a.jpg", "captions": {"en": "a text", "sw": "a text"}}.'
+
+
+@dataclass(frozen=True)
+class _Entry:
+    image_id: str
+    image: str
+    captions: Mapping[str, tuple[str, ...]]
 
 
 def load_folder(folder: str | Path, languages: Iterable[str] | None = None, *, drop_incomplete: bool = False) -> Corpus:
@@ -46,91 +53,93 @@ def load_folder(folder: str | Path, languages: Iterable[str] | None = None, *, d
         If the file is absent, a line is broken, an image is absent or outside the folder, or a caption is
         missing or empty.
     """
-    path, entries = _read(folder)
-    root = path.parent.resolve()
-    known = _languages(entries)
-    wanted = known if languages is None else list(dict.fromkeys(languages))
-    for language in wanted:
-        if language not in known:
-            raise InputError(unknown_language(str(path.parent), language, known))
-    ids = [image_id for image_id, _, _ in entries]
-    captions = {language: [entry.get(language, ()) for _, _, entry in entries] for language in wanted}
-    rows, left_out = keep_complete(path.parent.name, ids, captions, drop_incomplete)
-    files = {entries[row][0]: _inside(root, entries[row][1], path) for row in rows}
-
-    def open_one(image_id: str) -> Image:
-        return open_image(files[image_id])
-
-    def hash_one(image_id: str) -> str:
-        return hashlib.sha256(files[image_id].read_bytes()).hexdigest()
-
-    return Corpus(
-        name=path.parent.resolve().name,
-        image_ids=tuple(ids[row] for row in rows),
-        captions={language: tuple(tuple(captions[language][row]) for row in rows) for language in wanted},
-        open_image=open_one,
-        licence="the user's own",
-        description=f"{len(rows)} images from {FILE}",
-        image_hash=hash_one,
-        left_out=left_out,
-    )
+    return build_corpus(open_folder(Path(folder), Faults()), languages, drop_incomplete=drop_incomplete)
 
 
 def folder_languages(folder: str | Path) -> tuple[str, ...]:
     """Return the languages that any line of a corpus folder has."""
-    return tuple(_languages(_read(folder)[1]))
+    return open_folder(Path(folder), Faults()).languages
 
 
-def _read(folder: str | Path) -> tuple[Path, list[tuple[str, str, dict[str, tuple[str, ...]]]]]:
-    path = Path(folder)
-    path = path if path.name == FILE else path / FILE
+def recognises_folder(place: Path) -> bool:
+    """Whether this is a corpus folder, or its ``captions.jsonl``."""
+    return captions_file(place).is_file()
+
+
+def captions_file(place: Path) -> Path:
+    """Return the captions file of a place that is the folder or the file itself."""
+    return place if place.name == FILE else place / FILE
+
+
+def open_folder(place: Path, faults: Faults) -> Source:
+    """Read ``captions.jsonl`` and look for the images that it names."""
+    path = captions_file(place)
     if not path.is_file():
         raise InputError(f"{str(path.parent)!r} is no corpus: it has no {FILE}. {_SHAPE}")
-    entries = [_parse(line, number, path) for number, line in _lines(path)]
-    if not entries:
+    entries, wrong = parse_once(path, _parse)
+    faults.extend(wrong)
+    if not entries and not wrong:
         raise InputError(f"{str(path)!r} is empty. {_SHAPE}")
-    return path, entries
+    root = path.parent.resolve()
+    files: dict[str, Path] = {}
+    missing: dict[str, str] = {}
+    for entry in entries:
+        try:
+            files[entry.image_id] = inside(root, entry.image, path)
+        except InputError as error:
+            missing[entry.image_id] = str(error)
+    known = dict.fromkeys(language for entry in entries for language in entry.captions)
+
+    def read(language: str, _: Faults) -> Captions:
+        return [entry.captions.get(language, ()) for entry in entries]
+
+    return Source(
+        benchmark=root.name,
+        layout=f"folder with {FILE}",
+        image_ids=tuple(entry.image_id for entry in entries),
+        codes={language: codes_of(language) for language in known},
+        read=read,
+        store=files.get,
+        missing=missing,
+        description=f"{len(entries)} images from {FILE}",
+    )
 
 
-def _languages(entries: list[tuple[str, str, dict[str, tuple[str, ...]]]]) -> list[str]:
-    return list(dict.fromkeys(language for _, _, captions in entries for language in captions))
-
-
-def _lines(path: Path) -> list[tuple[int, str]]:
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} is not UTF-8 ({error.reason} at byte {error.start}).") from None
+def _parse(content: bytes, path: Path) -> tuple[list[_Entry], list[str]]:
+    faults = Faults(strict=False)
     # Not splitlines(): JSON allows U+2028 and its like inside a text, and they end no line.
-    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(decode(content, path).split("\n"), 1) if line.strip()]
+    entries = (_entry(line, f"Line {number} of {str(path)!r}", faults) for number, line in lines)
+    return [entry for entry in entries if entry], faults.found
 
 
-def _parse(line: str, number: int, path: Path) -> tuple[str, str, dict[str, tuple[str, ...]]]:
-    where = f"Line {number} of {str(path)!r}"
+def _entry(line: str, where: str, faults: Faults) -> _Entry | None:
     try:
         entry = json.loads(line)
     except ValueError as error:
-        raise InputError(f"{where} is not JSON ({error}); the file may be truncated. {_SHAPE}") from None
+        faults.add(f"{where} is not JSON ({error}); the file may be truncated. {_SHAPE}")
+        return None
     if not isinstance(entry, dict) or not isinstance(entry.get("image"), str):
-        raise InputError(f"{where} names no image. {_SHAPE}")
+        faults.add(f"{where} names no image. {_SHAPE}")
+        return None
     captions = entry.get("captions")
     if not isinstance(captions, dict) or not captions:
-        raise InputError(f"{where} has no captions. {_SHAPE}")
-    texts: dict[str, tuple[str, ...]] = {}
-    for language, given in captions.items():
-        many = given if isinstance(given, list) else [given]
-        if not all(isinstance(text, str) for text in many):
-            raise InputError(f"{where} has a caption in {language!r} that is no text. {_SHAPE}")
-        if any("\ud800" <= letter <= "\udfff" for text in many for letter in text):
-            raise InputError(
-                f"{where} has a caption in {language!r} with half a character (a lone surrogate such as "
-                "\\ud83d); it was probably cut in the middle of an emoji."
-            )
-        texts[language] = tuple(many)
-    return str(entry.get("id", entry["image"])), entry["image"], texts
+        faults.add(f"{where} has no captions. {_SHAPE}")
+        return None
+    image_id = as_id(entry["id"], where, faults) if "id" in entry else entry["image"]
+    texts = {language: read_texts(given, language, where, faults, f" {_SHAPE}") for language, given in captions.items()}
+    return None if image_id is None else _Entry(image_id, entry["image"], texts)
 
 
-def _inside(root: Path, name: str, path: Path) -> Path:
+def read_texts(given: object, language: str, where: str, faults: Faults, hint: str = "") -> tuple[str, ...]:
+    """Read the caption or captions of one image in one language, out of JSON."""
+    many = given if isinstance(given, list) else [given]
+    checked = (checked_text(text, where, f"a caption in {language!r}", faults, hint) for text in many)
+    return tuple(text for text in checked if text is not None)
+
+
+def inside(root: Path, name: str, path: Path) -> Path:
+    """Return the file that a name stands for, if it lies in the folder and exists."""
     try:
         file = (root / name).resolve()
     except (ValueError, OSError) as error:

@@ -30,6 +30,7 @@ from jaxtyping import Float
 from PIL.Image import Image
 from torch import Tensor, nn
 
+from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, pick, unwrap
 from workbench.towers.tokens import Tokens
@@ -110,11 +111,11 @@ class Tower(ABC):
     """
 
     family: ClassVar[str]
-    causal: ClassVar[bool]
-    pool: ClassVar[str]
-    strategy: ClassVar[Literal["append", "widen"]]
-    shared_padding: ClassVar[bool]
-    model_classes: ClassVar[tuple[str, ...]]
+    causal: bool
+    pool: str
+    strategy: Literal["append", "widen"]
+    shared_padding: bool
+    model_classes: tuple[str, ...]
     text_pass: ClassVar[str] = "get_text_features"
     multi_vector: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ()
@@ -138,7 +139,7 @@ class Tower(ABC):
         self.self_check: SelfCheck | None = None
 
     @classmethod
-    def from_source(cls, source: "Source", **options: Any) -> Self:
+    def from_source(cls, source: "Source") -> Self:
         """Load the model with the family's own class, its tokeniser and its image processor."""
         model = source.model(cls.model_classes[0])
         return cls(source.short, model, source.tokenizer(), source.image_processor(), source.provenance(model))
@@ -243,6 +244,12 @@ class Tower(ABC):
         InputError
             If the tower has no image side.
         """
+        return torch.cat(
+            [self.image_features(inputs).float().cpu() for inputs in self.image_batches(images, batch_size)]
+        )
+
+    def image_batches(self, images: Sequence[Image], batch_size: int) -> Iterator[dict[str, Tensor]]:
+        """Prepare images a batch at a time, as the model's image pass takes them, on its device."""
         if not self.has_images:
             raise InputError(
                 f"{self.name!r} is a text-only encoder and can't embed images. Rank captions against those of a pivot "
@@ -250,12 +257,24 @@ class Tower(ABC):
             )
         if not images:
             raise InputError("There is no image to embed.")
-        parts = []
         for start in range(0, len(images), batch_size):
             inputs = self.image_inputs(list(images[start : start + batch_size]))
-            inputs = {name: self._moved(value) for name, value in inputs.items()}
-            parts.append(self.features(self.model.get_image_features(**inputs)).float().cpu())
-        return torch.cat(parts)
+            yield {name: self._moved(value) for name, value in inputs.items()}
+
+    def image_features(self, inputs: dict[str, Tensor]) -> Float[Tensor, "image embedding"]:
+        """Run the model's own image pass over the inputs and return its features, unnormalised."""
+        return self.features(self.model.get_image_features(**inputs))
+
+    def embed_captions(
+        self, corpus: Corpus, language: str, protocol: Protocol = "first"
+    ) -> Float[Tensor, "caption embedding"]:
+        """Embed the captions of a corpus in one language; float32, unnormalised, on the CPU."""
+        texts, _ = corpus.texts(language, protocol)
+        return self.encode_text(texts, language)
+
+    def embed_images(self, corpus: Corpus) -> Float[Tensor, "image embedding"]:
+        """Embed the images of a corpus; float32, unnormalised, on the CPU."""
+        return self.encode_images(corpus.lazy_images())
 
     def image_inputs(self, images: list[Image]) -> dict[str, Tensor]:
         """Return the keyword arguments of the model's image pass."""
@@ -316,11 +335,15 @@ class Tower(ABC):
         """SHA-256 of the weights, their names and their dtypes."""
         if self._fingerprint is None:
             digest = hashlib.sha256()
-            for name, tensor in sorted(self.model.state_dict().items()):
+            for name, tensor in sorted(self._weights(), key=lambda item: item[0]):
                 digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
                 digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
+
+    def _weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Everything that was learnt, by name."""
+        yield from self.model.state_dict().items()
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:

@@ -14,8 +14,12 @@ import torch
 from workbench.builtin import TOWER_FOLDERS
 from workbench.errors import InputError, TowerError, suggest
 from workbench.towers.base import Tower
+from workbench.towers.described import DescribedTower
+from workbench.towers.description import shipped
+from workbench.towers.precomputed import SUFFIXES, PrecomputedTower
 from workbench.towers.registry import FAMILIES, families
 from workbench.towers.source import Source
+from workbench.towers.text_only import TextEncoderTower
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -35,8 +39,9 @@ def load_tower(
     Parameters
     ----------
     name : str or Path
-        ``"emoji-causal"`` or ``"emoji-bidirectional"``, a folder that ``save_pretrained`` wrote, or a hub id
-        such as ``"facebook/metaclip-2-worldwide-huge-quickgelu"``.
+        ``"emoji-causal"`` or ``"emoji-bidirectional"``, a folder that ``save_pretrained`` wrote, a hub id
+        such as ``"facebook/metaclip-2-worldwide-huge-quickgelu"``, a description file (``.toml``), or the name
+        of one that comes with the bench, such as ``"e5-v"``.
     revision : str, optional
         Commit, tag or branch of a hub id. Name a commit for a number that you publish.
     dtype : torch.dtype or str
@@ -78,19 +83,35 @@ def load_tower(
 
 def recognise(source: Source) -> tuple[Source, type[Tower]]:
     """Read what a checkpoint says of itself; return the source with its config, and the adapter for it."""
+    if Path(source.location).suffix in SUFFIXES and Path(source.location).is_file():
+        return source, PrecomputedTower
+    if Path(source.location).suffix == ".toml":
+        return source, DescribedTower
     config = source.read_json("config.json")
     if config is None:
         raise TowerError(
             f"The folder {source.name!r} holds no model: it has no config.json. A model folder has config.json, "
             "model.safetensors and the tokeniser's files, as save_pretrained writes them."
         )
+    source = dataclasses.replace(source, config=config)
     model_type = config.get("model_type")
+    if model_type not in FAMILIES and _is_text_encoder(model_type):
+        return source, TextEncoderTower
     if model_type not in FAMILIES:
         raise TowerError(
             f"{source.name!r} is a model of type {model_type!r}, for which there is no adapter. "
-            f"Types with one: {', '.join(families())}."
+            f"Types with one: {', '.join(families())}. Any other can be described in a .toml file; "
+            f"{', '.join(shipped())} are."
         )
-    return dataclasses.replace(source, config=config), FAMILIES[model_type].adapter_class
+    return source, FAMILIES[model_type].adapter_class
+
+
+def _is_text_encoder(model_type: Any) -> bool:
+    """Whether ``AutoModel`` loads this type and it reads text alone."""
+    from transformers.models.auto import modeling_auto
+
+    tables = ("MODEL_FOR_MASKED_LM_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")
+    return any(model_type in getattr(modeling_auto, table) for table in tables)
 
 
 def _device(device: torch.device | str) -> torch.device:
@@ -119,11 +140,18 @@ def _locate(name: str) -> tuple[str, bool]:
     path = Path(name).expanduser()
     if name and path.is_dir():
         return str(path), True
+    if path.is_file() and path.suffix in (*SUFFIXES, ".toml"):
+        return str(path), True
+    if name in (described := shipped()):
+        return str(described[name]), True
     if path.is_file():
-        raise TowerError(f"{name!r} is a file. Give the folder that holds config.json and model.safetensors.")
+        raise TowerError(
+            f"{name!r} is a file. Give the folder that holds config.json and model.safetensors, a description (.toml) "
+            f"or a file of embeddings ({', '.join(SUFFIXES)})."
+        )
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name, False
     raise InputError(
-        f"No tower is called {name!r}.{suggest(name, TOWER_FOLDERS)} Give a built-in name "
-        f"({', '.join(TOWER_FOLDERS)}), an existing folder, or a hub id such as 'org/model'."
+        f"No tower is called {name!r}.{suggest(name, [*TOWER_FOLDERS, *shipped()])} Give a built-in name "
+        f"({', '.join(TOWER_FOLDERS)}), an existing folder, a description (.toml), or a hub id such as 'org/model'."
     )

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from workbench.corpora.base import Corpus, check_protocol, keep_complete
+from workbench.corpora.subsets import Subset
 from workbench.errors import InputError
+from workbench.language_codes import Codes
 
 IDS = ("a", "b", "c")
 CAPTIONS = {
@@ -213,3 +215,69 @@ def test_keep_complete_counts_what_it_leaves_out_by_language():
     rows, left_out = keep_complete("x", IDS, captions, drop_incomplete=True)
     assert rows == [1]
     assert left_out == {"no caption in every language: sw lacks 2, te lacks 1": 2}
+
+
+CODES = {"en": Codes("EN", "eng_Latn"), "sw": Codes("SW", "swh_Latn")}
+
+
+def test_a_language_goes_by_the_benchmarks_code_too_and_the_benchs_comes_back():
+    corpus = make(codes=CODES)
+    assert corpus.check_languages(["SW", "eng_Latn", "sw"]) == ("sw", "en")
+    assert corpus.texts("SW")[0] == corpus.texts("sw")[0]
+    assert corpus.select(["SW"]).codes == {"sw": CODES["sw"]}
+    with pytest.raises(InputError, match="no language 'SW'"):
+        make().check_languages(["SW"])
+
+
+def test_the_nearest_relative_is_named_as_another_language():
+    corpus = make(captions={"quy_Latn": CAPTIONS["en"]}, codes={"quy_Latn": Codes("quy_Latn", "quy_Latn")}, drawn=None)
+    with pytest.raises(
+        InputError, match=r"no language 'quz'. The nearest that it has is 'quy_Latn' \(Ayacucho Quechua\)"
+    ):
+        corpus.texts("quz")
+
+
+def test_repeated_captions_are_counted_under_each_protocol():
+    corpus = make(captions={"en": (("a cat", "a cat"), ("two dogs", "a cat"), ("a cat",))}, drawn=None)
+    assert corpus.duplicates("en") == 3
+    assert corpus.duplicates("en", "first") == 1
+
+
+def test_images_are_opened_when_they_are_asked_for():
+    opened = []
+
+    def open_one(image_id: str) -> Image.Image:
+        opened.append(image_id)
+        return Image.new("RGB", (1, 1))
+
+    images = make(open_image=open_one).lazy_images()
+    assert (len(images), opened) == (3, [])
+    assert images[1].size == (1, 1)
+    assert len(images[:2]) == 2
+    assert opened == ["b", "a", "b"]
+    assert len(list(images)) == 3
+
+
+def test_what_a_manifest_needs_is_described():
+    subset = Subset("mine", IDS, "by hand")
+    described = make(codes=CODES, subset=subset, exif="ignore", caption_rule="one a line", origin="org/x@1").describe()
+    assert described["images"] == 3
+    assert described["subset"] == {"name": "mine", "images": 3, "ids_sha256": subset.sha256, "rule": "by hand"}
+    assert described["image_policy"] == {
+        "exif_rotation": "ignored", "colour": "converted to RGB", "transparency": "flattened on white"
+    }  # fmt: skip
+    assert described["codes"]["sw"] == {"benchmark": "SW", "model": "swh_Latn"}
+    assert (described["caption_rule"], described["origin"]) == ("one a line", "org/x@1")
+    assert make().describe()["codes"]["sw"] == {"benchmark": "sw", "model": "swh_Latn"}
+    assert make().describe()["sha256"] == make().hash
+
+
+def test_another_policy_for_images_is_another_corpus():
+    assert make(exif="ignore").hash != make().hash
+
+
+def test_a_corpus_of_texts_is_not_ranked_against():
+    corpus = make(text_only=True)
+    for use in (corpus.images, corpus.lazy_images):
+        with pytest.raises(InputError, match="texts and no images"):
+            use()

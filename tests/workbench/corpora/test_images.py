@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from workbench.corpora.images import open_image
+from workbench.corpora.images import check_exif, image_policy, open_image
 from workbench.errors import InputError
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
@@ -142,3 +142,19 @@ def test_an_absent_file_a_folder_and_a_text_are_named(tmp_path):
     text.write_text("no picture")
     with pytest.raises(InputError, match=r"The image '.*text\.png' can't be opened as an image"):
         open_image(text)
+
+
+def test_a_photo_stored_sideways_is_left_so_where_its_benchmark_is_scored_so():
+    photo = Image.new("RGB", (16, 8), "white")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    content = encode(photo, "PNG", exif=exif)
+    assert open_image(content, exif="ignore").size == (16, 8)
+    assert open_image(content, exif="apply").size == (8, 16)
+
+
+def test_the_policy_is_one_of_two_and_can_be_said():
+    assert image_policy("apply")["exif_rotation"] == "applied"
+    assert image_policy("ignore")["exif_rotation"] == "ignored"
+    with pytest.raises(InputError, match="no EXIF policy 'never'"):
+        check_exif("never")

@@ -78,7 +78,7 @@ def test_first_row_towers_need_their_mask_and_padding_on_the_right(get_tower, na
     error = [relative_error(unmasked[[k]], plain[[k]]) for k in range(len(ODD))]
     longest = int(tokens.length.argmax())
     assert error[longest] < 1e-5
-    assert min(error[:longest] + error[longest + 1 :]) > 1e-4
+    assert min(error[:longest] + error[longest + 1 :]) > 1e-2
     # A tokeniser that pads on the left by its own config can't move the first row.
     tower.tokenizer.padding_side = "left"
     try:

@@ -71,12 +71,15 @@ def test_a_folder_without_a_model(tmp_path):
 
 
 def test_a_file_is_no_folder(tmp_path):
-    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(TowerError, match="is a file"):
-        load_tower(tmp_path / "model.safetensors")
+        load_tower(tmp_path / "pytorch_model.bin")
+    # Weights are no embeddings: they name no image.
+    with pytest.raises(TowerError, match="no 'ids' in its metadata"):
+        load_tower(CHECKPOINTS["clip"](tmp_path / "model") / "model.safetensors")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"model_type": "gpt2"}', "{}"])
+@pytest.mark.parametrize("content", ["{", "[]", '{"model_type": "vit"}', "{}"])
 def test_a_broken_config_or_an_unknown_family(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(TowerError, match=r"not JSON|not a JSON object|altclip, chinese_clip, clip"):
