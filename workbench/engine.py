@@ -300,6 +300,9 @@ class _Widen(_Pass):
             return value
 
         def keyword(name: str, value: Any) -> Any:
+            if name == "attn_mask":
+                # What torch.nn.MultiheadAttention takes: a square for all, or a square a caption and head.
+                return value.repeat(copies, 1, 1) if isinstance(value, Tensor) and value.ndim == 3 else value
             # Rotary tables of multimodal models stand three deep (time, height, width), batch second.
             first = value[0] if isinstance(value, tuple) and value else value
             plain = {"position_embeddings": 3, "position_ids": 2}.get(name)

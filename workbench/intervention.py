@@ -55,6 +55,8 @@ class Context:
     clean : Tensor of shape (batch, width), optional
         The rows that are about to be replaced, set before each call. They stand in for the captions' own
         trajectory, so that a row patched with itself is itself to the last bit.
+    owner : int Tensor of shape (n_captions,), optional
+        Which image each caption of the corpus describes; one caption an image where it is not given.
     """
 
     language: str
@@ -66,6 +68,12 @@ class Context:
     seed: int
     clean: Rows | None = field(default=None, repr=False)
     _cache: dict = field(default_factory=dict, repr=False)
+    owner: Int[Tensor, " n_captions"] | None = field(default=None, repr=False)
+
+    @property
+    def images(self) -> np.ndarray:
+        """Which image each caption of the corpus describes, for splits by image."""
+        return np.arange(self.n_captions) if self.owner is None else self.owner.cpu().numpy()
 
     def donor(self, language: str, depth: int, captions: Int[Tensor, " batch"] | None = None) -> Rows:
         """Return the rows of a source language at a depth, for the batch or for other captions."""
@@ -111,7 +119,7 @@ class Context:
         """Return the same context for another batch of captions."""
         return Context(
             self.language, captions, self.n_captions, self.site, self.trajectories, self.available, self.seed,
-            None, self._cache,
+            None, self._cache, self.owner,
         )  # fmt: skip
 
 

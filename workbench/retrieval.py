@@ -1,89 +1,150 @@
 """Ranks, the metrics made of them, and how sure one may be of a mean.
 
 A caption is ranked against the images (``t2i``) and an image against the captions (``i2t``). A rank is kept
-as two counts, how many candidates are strictly better and how many tie, because how ties count changes a
-score: a tower that gives every image the same embedding has R@1 of 100 % under the optimistic rule. The
-default is the *expected* score under a random order of the tied.
+as counts, how many candidates are strictly better and how many tie, because how ties count changes a score:
+a tower that gives every image the same embedding has R@1 of 100 % under the optimistic rule. The default is
+the *expected* score under a random order of the tied.
 
-Similarities are float32, means and intervals float64. An interval is a percentile bootstrap over images;
-every arm sees the same resamples, so that the interval of a difference is the paired one (AMB-36).
+Similarities are float32, means and intervals float64. Rows with the same bits always tie: a matrix product
+may give them last bits that differ by their place, so one result is copied to all of them. An interval is a
+percentile bootstrap over images; every arm sees the same resamples, so that the interval of a difference is
+the paired one (AMB-36).
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from workbench.errors import InputError
+from workbench.errors import InputError, suggest
 
 Ties = Literal["optimistic", "expected", "pessimistic"]
 Direction = Literal["i2t", "t2i"]
 
+TIES: tuple[Ties, ...] = ("optimistic", "expected", "pessimistic")
 CUTOFFS = (1, 5, 10)
 METRICS = (*(f"R@{k}" for k in CUTOFFS), "MRR")
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where targets ended up.
+    """Where the first of a query's targets ended up.
 
     Attributes
     ----------
     better : int array of shape (..., n)
-        Candidates with a strictly higher similarity than the target.
+        Candidates with a strictly higher similarity than the best target.
     tied : int array, same shape
-        Other candidates with exactly the target's similarity.
+        Candidates with exactly its similarity that are no targets.
+    own : int array, same shape, optional
+        Targets with exactly its similarity, itself included; one each by default. More than one of them
+        makes it likelier that a random order of the tied puts one early.
     """
 
     better: np.ndarray
     tied: np.ndarray
+    own: np.ndarray | None = None
 
     def hits(self, k: int, ties: Ties = "expected") -> np.ndarray:
-        """Chance that the target is among the first ``k``: 0, 1, or between where it ties."""
+        """Chance that a target is among the first ``k``: 0, 1, or between where it ties."""
         if ties == "optimistic":
             return (self.better < k).astype(np.float64)
         if ties == "pessimistic":
             return (self.better + self.tied < k).astype(np.float64)
-        return np.clip((k - self.better) / (self.tied + 1.0), 0.0, 1.0)
+        expected = np.clip((k - self.better) / (self.tied + 1.0), 0.0, 1.0)
+        if self.own is not None:
+            several = (self.own > 1) & (expected > 0) & (self.tied > 0)
+            places = (k - self.better)[several]
+            expected[several] = 1 - _no_target(places, self.tied[several], self.own[several])
+        return expected
 
-    def reciprocal(self, ties: Ties = "expected") -> np.ndarray:
-        """Reciprocal of the rank, or its mean over the orders of the tied."""
+    def reciprocal(self, ties: Ties = "expected", k: int | None = None) -> np.ndarray:
+        """Reciprocal of the rank, or its mean over the orders of the tied; 0 for ranks beyond ``k``."""
         if ties == "optimistic":
-            return 1.0 / (self.better + 1.0)
+            return _inverse(self.better + 1, k)
         if ties == "pessimistic":
-            return 1.0 / (self.better + self.tied + 1.0)
-        harmonic = _harmonic(int((self.better + self.tied).max(initial=0)) + 1)
-        return (harmonic[self.better + self.tied + 1] - harmonic[self.better]) / (self.tied + 1.0)
+            return _inverse(self.better + self.tied + 1, k)
+        last = self.better + self.tied + 1
+        harmonic = np.concatenate([[0.0], np.cumsum(_inverse(np.arange(1, int(last.max(initial=0)) + 1), k))])
+        expected = (harmonic[last] - harmonic[self.better]) / (self.tied + 1.0)
+        if self.own is not None:
+            several = (self.own > 1) & (self.tied > 0)
+            cases = np.stack([self.better[several], self.tied[several], self.own[several]], axis=-1)
+            distinct, case = np.unique(cases.reshape(-1, 3), axis=0, return_inverse=True)
+            means = np.array([_mean_reciprocal(better, others, own, k) for better, others, own in distinct.tolist()])
+            expected[several] = means[case.reshape(-1)] if len(means) else 0.0
+        return expected
 
     def score(self, metric: str, ties: Ties = "expected") -> np.ndarray:
-        """One metric for each target, in percent: ``"R@k"`` or ``"MRR"``."""
+        """One metric for each query, in percent: ``"R@k"``, ``"MRR"``, or ``"MRR@k"`` (0 beyond rank k)."""
+        check_ties(ties)
         if metric == "MRR":
             return 100.0 * self.reciprocal(ties)
-        if metric.startswith("R@") and metric[2:].isdecimal() and int(metric[2:]) > 0:
-            return 100.0 * self.hits(int(metric[2:]), ties)
-        raise InputError(f"There is no metric {metric!r}. Use 'MRR' or 'R@k' with a whole number k, such as 'R@5'.")
+        name, k = split_cutoff(metric)
+        if name == "R" and k:
+            return 100.0 * self.hits(k, ties)
+        if name == "MRR" and k:
+            return 100.0 * self.reciprocal(ties, k)
+        raise InputError(
+            f"There is no metric {metric!r}. Use 'MRR' or 'R@k' with a whole number k, such as 'R@5', or 'MRR@10'."
+        )
 
 
-def _harmonic(n: int) -> np.ndarray:
-    return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, n + 1))])
+def check_ties(ties: str) -> Ties:
+    """Return the rule for ties, or say which ones there are."""
+    if ties not in TIES:
+        raise InputError(f"There is no rule {ties!r} for ties.{suggest(ties, TIES)} Use one of {', '.join(TIES)}.")
+    return ties
+
+
+def split_cutoff(metric: str) -> tuple[str, int | None]:
+    """Split ``"R@5"`` into ``("R", 5)``; the number is None where there is no legal one."""
+    name, _, k = metric.partition("@")
+    return name, int(k) if k.isascii() and k.isdecimal() and int(k) > 0 else None
+
+
+def _inverse(rank: np.ndarray, k: int | None) -> np.ndarray:
+    return 1.0 / rank if k is None else np.where(rank <= k, 1.0 / rank, 0.0)
+
+
+def _no_target(places: np.ndarray, others: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Chance that none of ``own`` targets is in the first ``places`` of a random order with ``others``."""
+    chance = np.ones(len(places))
+    for j in range(1, int(own.max(initial=0)) + 1):
+        factor = np.clip(others + j - places, 0, None) / (others + j)
+        chance *= np.where(j <= own, factor, 1.0)
+    return chance
+
+
+def _mean_reciprocal(better: int, others: int, own: int, k: int | None) -> float:
+    """Mean of 1/rank of the first of ``own`` targets in a random order with ``others``, after ``better``."""
+    places = np.arange(others + 1)
+    # Chance that the first target comes after each place, and so that it comes exactly there.
+    after = np.cumprod((others - places) / (others + own - places))
+    exactly = np.concatenate([[1.0], after[:-1]]) - after
+    return float(exactly @ _inverse(better + 1 + places, k))
 
 
 def unit(embeddings: Float[Tensor, "... d"], what: str) -> Float[Tensor, "... d"]:
     """Normalise embeddings in float32; refuse NaN, infinity and zero rows, which have no direction."""
     embeddings = embeddings.float()
-    norm = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
+    return embeddings / lengths(embeddings, what)[..., None]
+
+
+def lengths(embeddings: Float[Tensor, "... d"], what: str, start: int = 0) -> Float[Tensor, "..."]:
+    """Euclidean lengths; NaN, infinity and zero are refused. ``start`` is the number of the first row."""
+    norm = torch.linalg.vector_norm(embeddings, dim=-1)
     bad = ~torch.isfinite(norm) | (norm == 0)
     if bad.any():
-        row = int(bad.reshape(-1).nonzero()[0, 0])
+        row = start + int(bad.reshape(-1).nonzero()[0, 0])
         raise InputError(
             f"The {what} hold {int(bad.sum())} rows that are zero, NaN or infinite (the first is row {row}), and "
             "nothing can be ranked against them. Look for a broken image or a tower in half precision."
         )
-    return embeddings / norm
+    return norm
 
 
 def rank(
@@ -104,32 +165,125 @@ def rank(
     -------
     dict
         ``"t2i"``: ranks of each caption's image, shape (caption,). ``"i2t"``: ranks of each image's best own
-        caption, shape (image,); its other own captions are no competitors.
+        caption, shape (image,), which is what a hit among "any of its captions" needs.
     """
-    similarity = texts @ gallery.T
-    own = similarity.gather(1, owner[:, None])
-    t2i = Ranks(_count(similarity > own, 1), _count(similarity == own, 1) - 1)
-    if len(owner) == len(gallery):
+    return rank_and_top(texts, gallery, owner)[0]
+
+
+def rank_and_top(
+    texts: Float[Tensor, "caption d"],
+    gallery: Float[Tensor, "image d"],
+    owner: Int[Tensor, " caption"],
+    k: int = 0,
+) -> tuple[dict[Direction, Ranks], np.ndarray]:
+    """Return what :func:`rank` and :func:`top_images` return, from one matrix of similarities."""
+    similarity = similarities(texts, gallery)
+    scores, owners = similarity.numpy(), owner.numpy()
+    own = scores[np.arange(len(owners)), owners]
+    t2i = Ranks(better := _count(scores > own[:, None], 1), _count(scores >= own[:, None], 1) - better - 1)
+    if len(owners) == len(gallery):
         # One caption an image, the common case: its own similarity is the best own one.
-        order = torch.argsort(owner)
-        best = own[order, 0]
-        own_ties = 1
+        best = np.empty_like(own)
+        best[owners] = own
+        several, own_ties = None, 1
     else:
-        best = torch.full((len(gallery),), -torch.inf).scatter_reduce(0, owner, own[:, 0], "amax")
-        own_ties = torch.zeros(len(gallery)).index_add(0, owner, (own[:, 0] == best[owner]).float())
-        own_ties = own_ties.numpy().astype(np.int32)
-    i2t = Ranks(_count(similarity > best, 0), _count(similarity == best, 0) - own_ties)
-    return {"i2t": i2t, "t2i": t2i}
+        best = np.full(len(gallery), -np.inf, dtype=own.dtype)
+        np.maximum.at(best, owners, own)
+        own_ties = np.bincount(owners[own == best[owners]], minlength=len(gallery)).astype(np.int32)
+        several = own_ties
+    i2t = Ranks(better := _count(scores > best, 0), _count(scores >= best, 0) - better - own_ties, several)
+    return {"i2t": i2t, "t2i": t2i}, top_k(similarity, k)[1].astype(np.int32)
 
 
-def _count(matches: Tensor, dim: int) -> np.ndarray:
-    # Summing booleans goes through int64, eight times the memory; int32 is enough.
-    return matches.sum(dim, dtype=torch.int32).numpy()
+def _count(matches: np.ndarray, axis: int) -> np.ndarray:
+    # Bytes summed by numpy: about 20 times faster than a sum of booleans in torch, which goes through int64.
+    return matches.view(np.uint8).sum(axis, dtype=np.int32)
+
+
+def similarities(
+    queries: Float[Tensor, "query d"], candidates: Float[Tensor, "candidate d"]
+) -> Float[Tensor, "query candidate"]:
+    """Dot products in float32, equal to the bit for rows that are."""
+    found = queries.float() @ candidates.float().T
+    for rows, dim in ((queries, 0), (candidates, 1)):
+        first = alike(rows.numpy())
+        again = np.flatnonzero(first != np.arange(len(first)))
+        if len(again):
+            index = torch.from_numpy(again)
+            found.index_copy_(dim, index, found.index_select(dim, torch.from_numpy(first[again])))
+    return found
+
+
+def alike(rows: Shaped[np.ndarray, "row d"]) -> Int[np.ndarray, " row"]:
+    """For each row of numbers or token ids, the first row that has the same bits."""
+    first = np.arange(len(rows))
+    raw = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+    # Few rows share their first numbers; only those are compared in full.
+    start = np.ascontiguousarray(raw[:, :8])
+    keys = start.view(f"u{start.shape[1]}")[:, 0] if start.shape[1] in (2, 4, 8) else start[:, 0]
+    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
+    seen: dict[bytes, int] = {}
+    for row in np.flatnonzero(count[group] > 1).tolist():
+        first[row] = seen.setdefault(raw[row].tobytes(), row)
+    return first
+
+
+def settle(
+    embeddings: Float[Tensor, "... caption d"], first: Int[np.ndarray, " caption"], tolerance: float = 1e-5
+) -> Float[Tensor, "... caption d"]:
+    """Give rows that are equal but for rounding the bits of the first of them.
+
+    Captions with the same tokens have the same embedding, but two batches may compute it with other last
+    bits, and then nothing ties.
+
+    Parameters
+    ----------
+    embeddings : Tensor of shape (..., caption, d)
+    first : int array of shape (caption,)
+        For each caption the first with the same tokens (:func:`alike`).
+    tolerance : float
+        Distance, relative to the length, that counts as rounding. Rows that were patched in two ways are
+        further apart and stay as they are.
+    """
+    again = torch.from_numpy(np.flatnonzero(first != np.arange(len(first))))
+    if not len(again):
+        return embeddings
+    own = embeddings[..., again, :]
+    earlier = embeddings[..., torch.from_numpy(first)[again], :]
+    apart = torch.linalg.vector_norm(own - earlier, dim=-1, keepdim=True)
+    near = apart <= tolerance * torch.linalg.vector_norm(earlier, dim=-1, keepdim=True)
+    return embeddings.index_copy(-2, again, torch.where(near, earlier, own))
+
+
+def top_k(similarity: Float[Tensor, "query candidate"], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ``k`` highest similarities of each query and whose they are; of the tied, the lowest first.
+
+    Returns
+    -------
+    values : float32 array of shape (query, k)
+        Highest first.
+    candidates : int64 array of shape (query, k)
+    """
+    n = similarity.shape[1]
+    k = min(k, n)
+    # One more than asked for shows whether the last place was shared, and then who should have it.
+    values, found = similarity.topk(min(k + 1, n), dim=1)
+    cut = (values[:, k] == values[:, k - 1]).nonzero()[:, 0].tolist() if 0 < k < n else []
+    by_id = found[:, :k].argsort(dim=1)
+    values, found = values[:, :k].gather(1, by_id), found[:, :k].gather(1, by_id)
+    order = values.argsort(dim=1, descending=True, stable=True)
+    values, found = values.gather(1, order).numpy(), found.gather(1, order).numpy()
+    for row in cut:
+        scores = similarity[row].numpy()
+        ids = np.flatnonzero(scores >= values[row, -1])
+        ids = ids[np.argsort(-scores[ids], kind="stable")[:k]]
+        values[row], found[row] = scores[ids], ids
+    return values, found
 
 
 def top_images(texts: Float[Tensor, "caption d"], gallery: Float[Tensor, "image d"], k: int) -> np.ndarray:
     """Return the ``k`` nearest images of each caption, nearest first; int32 of shape (caption, k)."""
-    return (texts @ gallery.T).topk(min(k, len(gallery)), dim=1).indices.numpy().astype(np.int32)
+    return top_k(similarities(texts, gallery), k)[1].astype(np.int32)
 
 
 def by_image(scores: np.ndarray, owner: np.ndarray, n_images: int) -> np.ndarray:
@@ -174,10 +328,3 @@ class Bootstrap:
         tail = (1 - self.level) / 2
         low, high = np.quantile(resampled, [tail, 1 - tail], axis=-1)
         return low, high
-
-
-def summarise(scores: Mapping[str, np.ndarray], bootstrap: Bootstrap) -> Iterable[tuple[str, float, float, float]]:
-    """Yield (name, mean, low, high) for each named array of per-image scores."""
-    for name, values in scores.items():
-        low, high = bootstrap.interval(bootstrap.means(values))
-        yield name, float(np.mean(values)), float(low), float(high)

@@ -24,7 +24,7 @@ from workbench.languages import tier_map as resolve_tier_map
 from workbench.retrieval import rank, top_images, unit
 from workbench.runs import Run
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
-from workbench.towers.base import Tower
+from workbench.towers.base import Tower, describe_tower
 from workbench.towers.tokens import Tokens
 from workbench.trajectory import DEFAULT_BATCH, LanguageRows, batches, capture_language, check_depths
 
@@ -59,20 +59,7 @@ class SweepResult:
 def sweep_config(tower: Tower, corpus: Corpus, settings: SweepSettings) -> dict[str, Any]:
     """Everything that decides the results of a sweep, for the manifest and the run's key."""
     return {
-        "tower": {
-            "name": tower.name,
-            "family": tower.family,
-            "model_class": tower.provenance.model_class,
-            "revision": tower.provenance.revision,
-            "dtype": tower.provenance.dtype,
-            "device": str(tower.device),
-            "weights_sha256": tower.fingerprint,
-            "blocks": tower.n_blocks,
-            "pooled_row": tower.pool,
-            "causal": tower.causal,
-            "remote_code": tower.provenance.remote_code,
-            "notes": dict(tower.provenance.notes),
-        },
+        "tower": describe_tower(tower),
         "corpus": corpus.describe(),
         **settings.describe(),
     }

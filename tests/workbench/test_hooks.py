@@ -60,10 +60,10 @@ def test_replacing_a_row_by_itself_is_neutral_to_the_bit(tiny, tokens, depth):
 def test_a_patch_at_depth_n_gives_the_donor(tiny, tokens):
     donors = tiny.tokenize(["some tea", "the moon", "a man"])
     with HookManager(tiny.blocks) as hooks:
-        rows = hooks.capture([tiny.n_blocks], donors.pooled)
+        rows = hooks.capture([tiny.n_blocks], donors.where("pooled"))
         wanted = tiny.forward(donors)
     with HookManager(tiny.blocks) as hooks:
-        hooks.replace(tiny.n_blocks, tokens.pooled, lambda row: rows[tiny.n_blocks])
+        hooks.replace(tiny.n_blocks, tokens.where("pooled"), lambda row: rows[tiny.n_blocks])
         given = tiny.forward(tokens)
     torch.testing.assert_close(given, wanted, rtol=1e-5, atol=1e-6)
 

@@ -8,9 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import InputError
-from workbench.retrieval import METRICS, Bootstrap, Ranks, by_image, rank, summarise, top_images, unit
-
-TIES = ("optimistic", "expected", "pessimistic")
+from workbench.retrieval import (
+    METRICS,
+    TIES,
+    Bootstrap,
+    Ranks,
+    Ties,
+    alike,
+    by_image,
+    rank,
+    rank_and_top,
+    settle,
+    similarities,
+    top_images,
+    top_k,
+    unit,
+)
 
 
 def exact(rows: list[list[int]]) -> torch.Tensor:
@@ -45,6 +58,8 @@ def test_ranks_equal_those_of_a_plain_loop(problem):
         rivals = [score[caption][image] for caption in range(len(texts)) if owner[caption] != image]
         assert found["i2t"].better[image] == sum(rival > best for rival in rivals)
         assert found["i2t"].tied[image] == sum(rival == best for rival in rivals)
+        own = sum(score[caption][image] == best for caption in range(len(texts)) if owner[caption] == image)
+        assert (1 if found["i2t"].own is None else found["i2t"].own[image]) == own
 
 
 @pytest.mark.parametrize("better", [0, 1, 3])
@@ -59,6 +74,29 @@ def test_expected_scores_are_the_mean_over_every_order_of_the_tied(better, tied)
     assert ranks.score("MRR")[0] == pytest.approx(100 * float(expected), abs=1e-12)
     assert ranks.score("MRR", "optimistic")[0] == pytest.approx(100 / min(places))
     assert ranks.score("MRR", "pessimistic")[0] == pytest.approx(100 / max(places))
+
+
+@pytest.mark.parametrize("better", [0, 1, 3])
+@pytest.mark.parametrize("others", [0, 1, 3])
+@pytest.mark.parametrize("own", [1, 2, 3])
+def test_expected_scores_of_several_targets_that_tie_are_means_over_every_order(better, others, own):
+    """The first of them counts: hits, reciprocal ranks, and reciprocal ranks cut at k."""
+    orders = list(itertools.permutations(range(own + others)))
+    places = [better + 1 + min(order.index(target) for target in range(own)) for order in orders]
+    ranks = Ranks(np.array([better, 0]), np.array([others, 0]), np.array([own, 1]))
+    for k in (1, 2, 3, 4, 5, 10):
+        hits = Fraction(sum(place <= k for place in places), len(places))
+        assert ranks.score(f"R@{k}").tolist() == pytest.approx([100 * float(hits), 100], abs=1e-12)
+        cut = sum(Fraction(1, place) for place in places if place <= k) / len(places)
+        assert ranks.score(f"MRR@{k}").tolist() == pytest.approx([100 * float(cut), 100], abs=1e-12)
+    whole = sum(Fraction(1, place) for place in places) / len(places)
+    assert ranks.score("MRR")[0] == pytest.approx(100 * float(whole), abs=1e-12)
+    ends: dict[Ties, int] = {"optimistic": better + 1, "pessimistic": better + others + 1}
+    for ties, end in ends.items():
+        assert ranks.score("MRR", ties)[0] == pytest.approx(100 / end)
+        assert ranks.score(f"MRR@{end}", ties)[0] == pytest.approx(100 / end)
+        assert ranks.score(f"MRR@{end}", ties)[0] == ranks.score("MRR", ties)[0]
+        assert end == 1 or ranks.score(f"MRR@{end - 1}", ties)[0] == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,7 +156,19 @@ def test_the_best_own_caption_counts_and_the_other_own_ones_do_not_compete():
     texts, gallery = exact([[3, 0], [3, 1], [2, 0], [3, 5], [1, 9]]), exact([[1, 0], [0, 1]])
     found = rank(texts, gallery, torch.tensor([0, 0, 0, 1, 1]))["i2t"]
     assert (found.better.tolist(), found.tied.tolist()) == ([0, 0], [1, 0])
-    assert found.score("R@1").tolist() == [50, 100]
+    assert found.own is not None
+    assert found.own.tolist() == [2, 1]
+    # Two of the three that share the first place are image 0's own.
+    assert found.score("R@1").tolist() == pytest.approx([200 / 3, 100])
+
+
+@pytest.mark.parametrize(("images", "each"), [(4, 1), (4, 3), (7, 2)])
+def test_a_constant_scorer_gets_exactly_chance_however_many_captions_an_image_has(images, each):
+    owner = torch.arange(images).repeat(each)
+    same = unit(torch.ones(1, 8), "rows")
+    found = rank(same.repeat(len(owner), 1), same.repeat(images, 1), owner)
+    assert found["i2t"].score("R@1") == pytest.approx(np.full(images, 100 / images))
+    assert found["t2i"].score("R@1") == pytest.approx(np.full(len(owner), 100 / images))
 
 
 def test_a_better_rival_pushes_an_image_down_however_many_captions_it_has():
@@ -159,7 +209,12 @@ def test_unit_leaves_its_input_alone_and_takes_any_leading_shape():
     assert torch.equal(rows, before)
 
 
-@pytest.mark.parametrize("wrong", ["R@0", "R@-1", "R@", "R@1.5", "R@²", "r@1", "mrr", "NDCG", ""])
+def test_an_unknown_rule_for_ties_is_refused_and_the_nearest_is_named():
+    with pytest.raises(InputError, match=r"'optimist'.*Did you mean 'optimistic'"):
+        Ranks(np.zeros(3, int), np.zeros(3, int)).score("R@1", "optimist")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("wrong", ["R@0", "R@-1", "R@", "R@1.5", "R@²", "r@1", "mrr", "MRR@0", "NDCG", ""])
 def test_an_unknown_metric_is_refused_and_the_legal_ones_are_named(wrong):
     with pytest.raises(InputError, match=r"'MRR' or 'R@k'.*'R@5'"):
         Ranks(np.zeros(3, int), np.zeros(3, int)).score(wrong)
@@ -169,6 +224,80 @@ def test_top_images_lists_the_nearest_first_and_no_more_than_there_are():
     texts, gallery = exact([[1, 0], [0, 1]]), exact([[1, 0], [3, 1], [2, 5]])
     assert top_images(texts, gallery, 2).tolist() == [[1, 2], [2, 1]]
     assert top_images(texts, gallery, 99).tolist() == [[1, 2, 0], [2, 1, 0]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(st.integers(-2, 2), min_size=n, max_size=n), min_size=1)),
+    st.integers(0, 14),
+)
+def test_the_top_is_that_of_a_stable_sort(rows, k):
+    """Of the tied, the lowest id comes first, also at the last place, where not all of them fit."""
+    values, found = top_k(exact(rows), k)
+    for row, ids, tops in zip(rows, found.tolist(), values.tolist(), strict=True):
+        assert ids == sorted(range(len(row)), key=lambda candidate: -row[candidate])[:k]
+        assert tops == [row[candidate] for candidate in ids]
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(0, 7))
+def test_one_matrix_gives_the_ranks_and_the_top(problem, k):
+    texts, gallery, owner = problem
+    ranks, top = rank_and_top(texts, gallery, owner, k)
+    for direction, found in rank(*problem).items():
+        assert (found.better == ranks[direction].better).all()
+        assert (found.tied == ranks[direction].tied).all()
+    assert top.dtype == np.int32
+    assert top.tolist() == top_images(problem[0], problem[1], k).tolist()
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 16])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_alike_names_the_first_row_with_the_same_bits(width, dtype):
+    generator = np.random.default_rng(width)
+    rows = generator.normal(size=(40, width)).astype(dtype)
+    rows[::2] = rows[0]
+    rows[[5, 11]] = rows[3]
+    rows[7] = rows[3]
+    rows[7, -1] = np.nextafter(rows[7, -1], dtype(9))  # one last bit
+    expected = [next(k for k in range(40) if rows[k].tobytes() == row.tobytes()) for row in rows]
+    assert alike(rows).tolist() == expected
+    assert expected[7] == 7
+
+
+def test_captions_with_the_same_tokens_are_settled_unless_they_were_patched_apart():
+    generator = torch.Generator().manual_seed(9)
+    tokens = np.array([[0, 5, 2], [0, 7, 2], [0, 5, 2], [0, 5, 2], [0, 7, 2]])
+    first = alike(tokens)
+    assert first.tolist() == [0, 1, 0, 0, 1]
+    clean = torch.randn(2, 5, 8, generator=generator)[:, first]
+    noisy = clean * (1 + 1e-6 * torch.randn(clean.shape, generator=generator))
+    noisy[1, 4] += 0.01
+    found = settle(noisy, first)
+    assert torch.equal(found[0], noisy[0, first])
+    assert torch.equal(found[1, :4], noisy[1, first[:4]])
+    assert torch.equal(found[1, 4], noisy[1, 4])
+    assert settle(clean, np.arange(5)) is clean
+
+
+def test_rows_with_the_same_bits_get_the_same_similarities_whatever_the_product_gave(monkeypatch):
+    """A product that adds a last bit here and there, as one that handles its edges apart does."""
+    generator = torch.Generator().manual_seed(8)
+    texts = unit(torch.randn(4, 8, generator=generator), "texts")[[0, 1, 2, 3, 1, 1]]
+    gallery = unit(torch.randn(3, 8, generator=generator), "images")[[0, 1, 2, 0]]
+    plain = torch.Tensor.__matmul__
+
+    def uneven(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        found = plain(left, right)
+        return found * (1 + 1e-6 * torch.arange(found.numel()).reshape(found.shape))
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", uneven)
+    found = similarities(texts, gallery)
+    assert torch.equal(found[1], found[4])
+    assert torch.equal(found[1], found[5])
+    assert torch.equal(found[:, 0], found[:, 3])
+    assert not torch.equal(found[0], found[1])
+    assert rank(texts, gallery, torch.tensor([3, 1, 2, 0, 1, 1]))["t2i"].tied[[0, 3]].tolist() == [1, 1]
 
 
 @settings(max_examples=60, deadline=None)
@@ -252,15 +381,6 @@ def test_the_width_of_an_interval_is_that_of_the_standard_error():
     bootstrap = Bootstrap(2000, resamples=1000)
     low, high = bootstrap.interval(bootstrap.means(scores))
     assert high - low == pytest.approx(2 * 1.96 * scores.std() / 2000**0.5, rel=0.1)
-
-
-def test_summarise_gives_each_mean_with_its_own_interval():
-    scores = {"R@1": np.array([0.0, 100.0, 100.0, 100.0]), "MRR": np.full(4, 50.0)}
-    rows = {name: values for name, *values in summarise(scores, Bootstrap(4))}
-    assert rows["MRR"] == [50, 50, 50]
-    mean, low, high = rows["R@1"]
-    assert mean == 75
-    assert 0 <= low < 75 < high <= 100
 
 
 @pytest.mark.parametrize(

@@ -405,6 +405,24 @@ class Tower(ABC):
 _TOLERANCE = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 
+def describe_tower(tower: Tower) -> dict[str, Any]:
+    """Everything about a tower that a number depends on, as JSON-like values for a manifest."""
+    return {
+        "name": tower.name,
+        "family": tower.family,
+        "model_class": tower.provenance.model_class,
+        "revision": tower.provenance.revision,
+        "dtype": tower.provenance.dtype,
+        "device": str(tower.device),
+        "weights_sha256": tower.fingerprint,
+        "blocks": tower.n_blocks,
+        "pooled_row": tower.pool,
+        "causal": tower.causal,
+        "remote_code": tower.provenance.remote_code,
+        "notes": dict(tower.provenance.notes),
+    }
+
+
 def relative_error(given: Tensor, wanted: Tensor) -> float:
     """Largest row-wise distance, relative to the norm of the wanted row."""
     given, wanted = given.double(), wanted.double()

@@ -16,6 +16,7 @@ from workbench.errors import InputError, TowerError, suggest
 from workbench.towers.base import Tower
 from workbench.towers.described import DescribedTower
 from workbench.towers.description import shipped
+from workbench.towers.planted import PREFIX, parse_planted, plant
 from workbench.towers.precomputed import SUFFIXES, PrecomputedTower
 from workbench.towers.registry import FAMILIES, families
 from workbench.towers.source import Source
@@ -69,6 +70,12 @@ def load_tower(
         :meth:`~workbench.towers.base.Tower.check` fails.
     """
     name = str(name)
+    if name.startswith(PREFIX):
+        base, fault = parse_planted(name)
+        options |= {"revision": revision, "dtype": dtype, "device": device, "device_map": device_map}
+        tower = plant(load_tower(base, remote_code=remote_code, **options), fault)
+        tower.check()
+        return tower
     location, local = _locate(name)
     source = Source(name, location, local, revision, _dtype(dtype), _device(device), remote_code, device_map)
     source, adapter = recognise(source)
@@ -88,10 +95,23 @@ def recognise(source: Source) -> tuple[Source, type[Tower]]:
     if Path(source.location).suffix == ".toml":
         return source, DescribedTower
     config = source.read_json("config.json")
+    if config is None or config.get("model_type") not in FAMILIES:
+        # Beside an open_clip config, config.json is that of the text encoder alone.
+        whole = source.read_json("open_clip_config.json")
+        if whole is not None:
+            return dataclasses.replace(source, config=whole), FAMILIES["open_clip"].adapter_class
     if config is None:
+        adapter = source.read_json("adapter_config.json")
+        if adapter is not None:
+            raise TowerError(
+                f"{source.name!r} is an adapter (LoRA) and no model. Merge it into its base, "
+                f"{adapter.get('base_model_name_or_path')!r}, with `merge_and_unload` of peft, save that, and load the "
+                "folder."
+            )
         raise TowerError(
             f"The folder {source.name!r} holds no model: it has no config.json. A model folder has config.json, "
-            "model.safetensors and the tokeniser's files, as save_pretrained writes them."
+            "model.safetensors and the tokeniser's files, as save_pretrained writes them, or open_clip_config.json "
+            "beside open_clip's weights."
         )
     source = dataclasses.replace(source, config=config)
     model_type = config.get("model_type")

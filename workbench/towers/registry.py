@@ -36,10 +36,15 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {
+    "M-CLIP": Family("mclip:MultilingualClipTower", "M-CLIP/XLM-Roberta-Large-Vit-L-14"),
     "altclip": Family("first_row:AltClipTower", "BAAI/AltCLIP-m18"),
     "chinese_clip": Family("first_row:ChineseClipTower", "OFA-Sys/chinese-clip-vit-large-patch14"),
     "clip": Family("transformers_dual:ClipTower", "openai/clip-vit-large-patch14"),
+    "colqwen2": Family("colqwen:ColQwenTower", "vidore/colqwen2-v1.0-hf"),
+    "described": Family("described:DescribedTower", "royokong/e5-v, as the description e5-v has it"),
     "metaclip_2": Family("transformers_dual:MetaClip2Tower", "facebook/metaclip-2-worldwide-huge-quickgelu"),
+    "open_clip": Family("open_clip:OpenClipTower", "visheratin/nllb-clip-large-siglip"),
+    "qwen2_vl": Family("qwen:GmeTower", "Alibaba-NLP/gme-Qwen2-VL-2B-Instruct"),
     "siglip": Family("transformers_dual:SiglipTower", "google/siglip2-so400m-patch16-256"),
     "siglip2": Family("transformers_dual:Siglip2Tower", "google/siglip2-so400m-patch16-naflex"),
 }

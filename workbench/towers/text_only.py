@@ -94,7 +94,7 @@ class TextEncoderTower(Tower):
         """
         found, dense = _sentence_transformers(source)
         said = pooling or found
-        rule = next((known for known in _POOL if known == said), None)
+        rule: Pooling | None = next((known for known in _POOL if known == said), None)
         if rule is None:
             came = f"pooling={said!r} came" if said else f"{source.name!r} does not say how it pools its rows"
             raise InputError(f"{came}. Give pooling='cls', 'mean' or 'last', whichever the model was trained with.")
