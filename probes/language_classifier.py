@@ -1,19 +1,24 @@
 """Whether the language of a caption can be read off its embedding, linearly (S3-30).
 
-Captions of one image say the same in every language. If they stood on both sides of the split, a
-classifier could tell languages apart by remembering images; so the split is by image (AMB-15).
+The short form, for parallel embeddings by language: one classifier on one split by image, its accuracy and
+its confusion matrix. :func:`probes.classifiers.compare_classifiers` takes plain arrays and puts other
+classifiers, baselines and shuffled labels beside it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from probes.classifiers import check_classifiers, check_training_side, confusion, fit_predict, stack_languages
+from workbench.arrays import ArrayLike
 from workbench.errors import InputError
+from workbench.splits import split_by_image
 
 
 @dataclass(frozen=True)
 class LanguageProbe:
-    """How well a linear classifier names the language of held-out captions.
+    """How well a classifier names the language of held-out captions.
 
     Attributes
     ----------
@@ -37,16 +42,23 @@ class LanguageProbe:
 
 
 def probe_language(
-    embeddings: dict[str, np.ndarray], images: np.ndarray, *, test_share: float = 0.5, seed: int = 0
+    embeddings: Mapping[str, ArrayLike],
+    images: ArrayLike,
+    *,
+    classifier: str = "logistic",
+    test_share: float = 0.5,
+    seed: int = 0,
 ) -> LanguageProbe:
-    """Fit a multinomial logistic regression on half of the images and score it on the other half.
+    """Fit a classifier on half of the images and score it on the other half.
 
     Parameters
     ----------
-    embeddings : dict of str to array of shape (n, d)
+    embeddings : mapping of str to array of shape (n, d)
         By language, rows in the order of ``images``.
     images : array of shape (n,)
         Which image each row belongs to.
+    classifier : str
+        One of :data:`probes.classifiers.CLASSIFIERS`; multinomial logistic regression by default (AMB-17).
     test_share : float
         Share of images that are held out.
     seed : int
@@ -60,34 +72,20 @@ def probe_language(
     InputError
         If fewer than two languages came, shapes differ, a value is not finite, or a side is left empty.
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import confusion_matrix
-    from sklearn.model_selection import GroupShuffleSplit
-
+    check_classifiers([classifier])
     languages = tuple(embeddings)
     if len(languages) < 2:
         raise InputError(f"A language probe needs two languages or more; {len(languages)} came.")
-    for language, rows in embeddings.items():
-        if rows.ndim != 2 or len(rows) != len(images):
-            raise InputError(
-                f"The embeddings in {language!r} have shape {rows.shape} for {len(images)} images. Give one row an "
-                "image, in the same order in every language."
-            )
-        if not np.isfinite(rows).all():
-            raise InputError(f"The embeddings in {language!r} hold NaN or infinity.")
-    if len(np.unique(images)) < 2:
-        raise InputError("A language probe needs two images or more, since the split is by image.")
-    x = np.concatenate([rows.astype(np.float64) for rows in embeddings.values()])
-    y = np.repeat(np.arange(len(languages)), len(images))
-    groups = np.tile(images, len(languages))
-    train, test = next(GroupShuffleSplit(1, test_size=test_share, random_state=seed).split(x, y, groups))
-    model = LogisticRegression(max_iter=1000).fit(x[train], y[train])
-    named = model.predict(x[test])
+    rows, labels, groups = stack_languages(embeddings, images)
+    codes = np.array([languages.index(label) for label in labels])
+    train, test = split_by_image(groups, test_share=test_share, seed=seed)
+    check_training_side(rows[train], codes[train], np.array(languages))
+    named = fit_predict(classifier, rows[train], codes[train], [rows[test]], seed=seed)[0]
     return LanguageProbe(
-        accuracy=100.0 * float((named == y[test]).mean()),
+        accuracy=100.0 * float((named == codes[test]).mean()),
         chance=100.0 / len(languages),
-        confusion=confusion_matrix(y[test], named, labels=np.arange(len(languages))),
+        confusion=confusion(codes[test], named, len(languages)),
         languages=languages,
-        n_train=len(train),
-        n_test=len(test),
+        n_train=int(train.sum()),
+        n_test=int(test.sum()),
     )

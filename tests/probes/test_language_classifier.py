@@ -38,7 +38,7 @@ def test_images_never_stand_on_both_sides():
     [
         ({"en": np.ones((N, D))}, "two languages or more; 1 came"),
         ({"en": np.ones((N, D)), "sw": np.ones((N - 1, D))}, r"'sw' have shape \(199, 12\)"),
-        ({"en": np.ones((N, D)), "sw": np.full((N, D), np.nan)}, "'sw' hold NaN"),
+        ({"en": np.ones((N, D)), "sw": np.full((N, D), np.nan)}, "'sw' holds NaN"),
     ],
 )
 def test_bad_input_is_named(rows, message):
