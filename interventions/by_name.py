@@ -8,12 +8,15 @@ from workbench.intervention import Intervention
 HELP = (
     "parallel:LANG (the same caption's row in LANG), mean:LANG+LANG or mean:TIER (mean over languages), "
     "random:LANG (another caption's row), noise or noise:matched (Gaussian of the row's norm), "
-    "mid:LANG (the middle token instead of the pooled one)"
+    "mid:LANG (the middle token instead of the pooled one), erase:leace, erase:inlp-RANK or erase:random-RANK "
+    "(the language erased from the pooled row)"
 )
-_KINDS = ("parallel", "mean", "random", "noise", "mid")
+_KINDS = ("parallel", "mean", "random", "noise", "mid", "erase")
 
 
-def default_names(source: str, tiers: Mapping[str, str], available: Collection[str]) -> list[str]:
+def default_names(
+    source: str, tiers: Mapping[str, str], available: Collection[str], pivot: str | None = None
+) -> list[str]:
     """Return the five interventions of a diagnosis: two patches and three controls.
 
     Parameters
@@ -24,13 +27,18 @@ def default_names(source: str, tiers: Mapping[str, str], available: Collection[s
         Tier of each language; the mean is taken over the tier of the source.
     available : collection of str
         Languages of the corpus. A tier with fewer than two of them has no mean.
+    pivot : str, optional
+        Language whose captions are the gallery; it can be no source.
     """
-    members = [code for code, tier in tiers.items() if tier == tiers.get(source) and code in available]
+    own = tiers.get(source)
+    members = [code for code, tier in tiers.items() if tier == own and code in available and code != pivot]
     mean = [f"mean:{'+'.join(members)}"] if len(members) > 1 else []
     return [f"parallel:{source}", *mean, f"random:{source}", "noise", f"mid:{source}"]
 
 
-def interventions_by_name(names: Sequence[str], tiers: Mapping[str, str]) -> list[Intervention]:
+def interventions_by_name(
+    names: Sequence[str], tiers: Mapping[str, str], languages: Sequence[str] = ()
+) -> list[Intervention]:
     """Make interventions from their short names.
 
     Parameters
@@ -38,6 +46,8 @@ def interventions_by_name(names: Sequence[str], tiers: Mapping[str, str]) -> lis
     names : sequence of str
     tiers : mapping of str to str
         What ``mean:TIER`` refers to.
+    languages : sequence of str
+        What an eraser is fitted on.
 
     Raises
     ------
@@ -46,10 +56,10 @@ def interventions_by_name(names: Sequence[str], tiers: Mapping[str, str]) -> lis
     """
     if not names:
         raise InputError(f"No intervention was named. Use {HELP}.")
-    return [_make(name.strip(), tiers) for name in names]
+    return [_make(name.strip(), tiers, tuple(languages)) for name in names]
 
 
-def _make(name: str, tiers: Mapping[str, str]) -> Intervention:
+def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> Intervention:
     from interventions.controls import MidToken, NormMatchedNoise, RandomEOS
     from interventions.eos_patch import MeanEOS, ParallelEOS
 
@@ -60,9 +70,23 @@ def _make(name: str, tiers: Mapping[str, str]) -> Intervention:
         if rest not in ("", "isotropic", "matched"):
             raise InputError(f"There is no noise {rest!r}. Use noise or noise:matched.")
         return NormMatchedNoise("matched" if rest == "matched" else "isotropic")
+    if kind == "erase":
+        return _eraser(name, rest, languages)
     if not rest:
         raise InputError(f"The intervention {name!r} needs a language, such as {kind}:en.")
     if kind == "mean":
         members = tuple(language for language, tier in tiers.items() if tier == rest)
         return MeanEOS(members or tuple(rest.split("+")))
     return {"parallel": ParallelEOS, "random": RandomEOS, "mid": MidToken}[kind](rest)
+
+
+def _eraser(name: str, rest: str, languages: tuple[str, ...]) -> Intervention:
+    from interventions.erase_rows import Erase
+    from interventions.erasers import INLP, LEACE, RandomAblation
+
+    kind, _, rank = rest.partition("-")
+    if kind == "leace" and not rank:
+        return Erase(LEACE(), languages)
+    if kind not in ("inlp", "random") or not rank.isdigit():
+        raise InputError(f"There is no eraser {name!r}. Use erase:leace, erase:inlp-RANK or erase:random-RANK.")
+    return Erase(INLP(int(rank)) if kind == "inlp" else RandomAblation(int(rank)), languages)
