@@ -6,22 +6,76 @@ from typing import TYPE_CHECKING
 from workbench._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from analyses.association import Trials, association_bias, embed_triplets, run_trials
+    from analyses.association_clusters import preference_and_clusters, published_preference_and_clusters
     from analyses.base import Analysis
     from analyses.baselines import baseline
+    from analyses.bias import bias_association, bias_prevalence
     from analyses.browser import BrowserData, patch_browser
     from analyses.checkpoint import checkpoint_table
+    from analyses.comparison import compare_published, compare_run
+    from analyses.export import export_run
+    from analyses.geometry import cka_curves, cka_gap, cka_matrix, silhouette_curves
+    from analyses.geometry_divergence import divergence_curves, prevalence_scatter, residuals_by_language
+    from analyses.geometry_output import centroid_cosines, jaccard_curves, modality_gap_by_language, subspace_angles
+    from analyses.geometry_run import Geometry, compare_geometry, four_measures, geometry_analyses, measure_geometry
+    from analyses.geometry_sensitivity import lift_scatter, sensitivity_by_language
+    from analyses.maps import embedding_map
+    from analyses.mixed_pool import MixedRanking, mixed_ranking
+    from analyses.prevalence import accuracy_scatter, prevalence_bias
+    from analyses.prevalence_lists import language_frequency, language_shares, rank_frequency, ranked_list
+    from analyses.published_values import load_published
     from analyses.report import write_report
     from analyses.rescue import rescue_curves, rescue_figure, rescue_grid
 
 __all__ = [
     "Analysis",
     "BrowserData",
+    "Geometry",
+    "MixedRanking",
+    "Trials",
+    "accuracy_scatter",
+    "association_bias",
     "baseline",
+    "bias_association",
+    "bias_prevalence",
+    "centroid_cosines",
     "checkpoint_table",
+    "cka_curves",
+    "cka_gap",
+    "cka_matrix",
+    "compare_geometry",
+    "compare_published",
+    "compare_run",
+    "divergence_curves",
+    "embed_triplets",
+    "embedding_map",
+    "export_run",
+    "four_measures",
+    "geometry_analyses",
+    "jaccard_curves",
+    "language_frequency",
+    "language_shares",
+    "lift_scatter",
+    "load_published",
+    "measure_geometry",
+    "mixed_ranking",
+    "modality_gap_by_language",
     "patch_browser",
+    "preference_and_clusters",
+    "prevalence_bias",
+    "prevalence_scatter",
+    "published_preference_and_clusters",
+    "rank_frequency",
+    "ranked_list",
     "rescue_curves",
     "rescue_figure",
     "rescue_grid",
+    "residuals_by_language",
+    "run_trials",
+    "sensitivity_by_language",
+    "silhouette_curves",
+    "subspace_angles",
     "write_report",
 ]
 __getattr__, __dir__ = lazy_exports(
@@ -29,12 +83,51 @@ __getattr__, __dir__ = lazy_exports(
     {
         "Analysis": "analyses.base",
         "BrowserData": "analyses.browser",
+        "Geometry": "analyses.geometry_run",
+        "MixedRanking": "analyses.mixed_pool",
+        "Trials": "analyses.association",
+        "accuracy_scatter": "analyses.prevalence",
+        "association_bias": "analyses.association",
         "baseline": "analyses.baselines",
+        "bias_association": "analyses.bias",
+        "bias_prevalence": "analyses.bias",
+        "centroid_cosines": "analyses.geometry_output",
         "checkpoint_table": "analyses.checkpoint",
+        "cka_curves": "analyses.geometry",
+        "cka_gap": "analyses.geometry",
+        "cka_matrix": "analyses.geometry",
+        "compare_geometry": "analyses.geometry_run",
+        "compare_published": "analyses.comparison",
+        "compare_run": "analyses.comparison",
+        "divergence_curves": "analyses.geometry_divergence",
+        "embed_triplets": "analyses.association",
+        "embedding_map": "analyses.maps",
+        "export_run": "analyses.export",
+        "four_measures": "analyses.geometry_run",
+        "geometry_analyses": "analyses.geometry_run",
+        "jaccard_curves": "analyses.geometry_output",
+        "language_frequency": "analyses.prevalence_lists",
+        "language_shares": "analyses.prevalence_lists",
+        "lift_scatter": "analyses.geometry_sensitivity",
+        "load_published": "analyses.published_values",
+        "measure_geometry": "analyses.geometry_run",
+        "mixed_ranking": "analyses.mixed_pool",
+        "modality_gap_by_language": "analyses.geometry_output",
         "patch_browser": "analyses.browser",
+        "preference_and_clusters": "analyses.association_clusters",
+        "prevalence_bias": "analyses.prevalence",
+        "prevalence_scatter": "analyses.geometry_divergence",
+        "published_preference_and_clusters": "analyses.association_clusters",
+        "rank_frequency": "analyses.prevalence_lists",
+        "ranked_list": "analyses.prevalence_lists",
         "rescue_curves": "analyses.rescue",
         "rescue_figure": "analyses.rescue",
         "rescue_grid": "analyses.rescue",
+        "residuals_by_language": "analyses.geometry_divergence",
+        "run_trials": "analyses.association",
+        "sensitivity_by_language": "analyses.geometry_sensitivity",
+        "silhouette_curves": "analyses.geometry",
+        "subspace_angles": "analyses.geometry_output",
         "write_report": "analyses.report",
     },
 )

@@ -11,7 +11,8 @@ from analyses.base import Analysis
 from analyses.baselines import baseline
 from analyses.browser import patch_browser
 from analyses.checkpoint import checkpoint_table
-from analyses.diagnosis import Verdict
+from analyses.diagnosis.panels import erasure_panel, geometry_panels
+from analyses.diagnosis.verdict import Verdict, check_settings
 from analyses.report import write_report
 from analyses.rescue import rescue_figure, rescue_grid
 from workbench.corpora.base import Corpus
@@ -19,6 +20,7 @@ from workbench.retrieval import METRICS, Bootstrap
 from workbench.runs import Run
 from workbench.sweep_frame import DIRECTIONS, scores_by_image
 from workbench.sweeps import SweepResult
+from workbench.towers.base import Tower
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +31,7 @@ CAVEATS = (
     "At depth N the patched row is the source's own, so the last point of every curve is true by construction.",
     "The projection head and the image tower are not looked at.",
     "Intervals cover the choice of images. They say nothing about another training run or another choice of "
-    "languages, and each depth is looked at without a correction for the number of depths.",
+    "languages. The verdict corrects for the number of languages, directions and depths; the curves do not.",
     "Languages differ in tokens per caption; the provenance below lists them, with the captions that were cut.",
 )
 
@@ -49,7 +51,7 @@ class Page:
     checkpoint: Analysis
 
 
-def write_page(run: Run, result: SweepResult, corpus: Corpus, verdict: Verdict) -> Page:
+def write_page(run: Run, result: SweepResult, corpus: Corpus, verdict: Verdict, tower: Tower | None = None) -> Page:
     """Write ``figures/`` and ``report.html`` of a run.
 
     Parameters
@@ -59,6 +61,8 @@ def write_page(run: Run, result: SweepResult, corpus: Corpus, verdict: Verdict) 
     result : SweepResult
     corpus : Corpus
     verdict : Verdict
+    tower : Tower, optional
+        Shows CKA and divergence by depth too.
 
     Returns
     -------
@@ -66,8 +70,15 @@ def write_page(run: Run, result: SweepResult, corpus: Corpus, verdict: Verdict) 
     """
     frame, last = result.frame, result.settings.n_blocks
     checkpoint = checkpoint_table(frame, last_depth=last)
+    erasure = erasure_panel(verdict)
+    geometry = []
+    if tower is not None:
+        source, (better, worse) = check_settings(result.settings)[1].sources[0], verdict.numbers["tiers"]
+        geometry = geometry_panels(tower, corpus, result.settings, source, (better, worse))
     analyses = [
         baseline(frame, unseen=unseen_scores(result, corpus)),
+        *geometry,
+        *([] if erasure is None else [erasure]),
         rescue_figure(frame, last_depth=last),
         rescue_grid(frame, last_depth=last),
         checkpoint,

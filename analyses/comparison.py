@@ -1,0 +1,306 @@
+"""A run beside published values of the same tower and benchmark, with the difference.
+
+Only what is the same is compared: tower, benchmark, language or country, intervention, source, depth and
+metric, by the name tables of ``analyses/published/``. A difference is no verdict. Published values come
+without intervals, sometimes of images or a direction that the paper does not name, and each row says so.
+"""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from analyses.base import Analysis
+from analyses.prevalence_figure import LEGEND
+from analyses.published_values import corpus_name, country_name, load_published, published_rows, tower_name
+from analyses.theme import FAINT, TEMPLATE, label, language_name
+from workbench.errors import InputError, suggest
+from workbench.languages import tiers
+
+COLUMNS = [
+    "tower", "corpus", "language", "tier", "country", "intervention", "depth", "direction", "metric", "value", "low",
+    "high", "n", "published", "printed", "unit", "difference", "inside", "paper", "table", "note",
+]  # fmt: skip
+
+# Metrics that the bench has in percent where papers print shares of one.
+_IN_PERCENT = ("Acc@", "NDCG", "R@", "MRR")
+
+
+def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis:
+    """Lay a run's tidy frame beside the published values of the same tower and benchmark.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Of a sweep, or the table of ``prevalence_bias``, ``association_bias`` or ``preference_and_clusters``:
+        columns tower, corpus, metric and value; language, tier, country, intervention, source, depth,
+        direction, low, high and n where they apply.
+    paper : {"s0", "s1", "s3"}, optional
+        All papers by default.
+
+    Returns
+    -------
+    Analysis
+        ``difference`` is the run's value less the published one, ``inside`` whether the published value, as far
+        as it is printed, lies within the run's interval; empty where there is no interval.
+
+    Raises
+    ------
+    InputError
+        If the frame lacks a column, or nothing published is of this tower and benchmark; then the message says
+        what is published.
+    """
+    lacking = [name for name in ("tower", "corpus", "metric", "value") if name not in frame.columns]
+    if lacking or not len(frame):
+        raise InputError(
+            f"The frame {'is empty' if not lacking else 'lacks ' + ', '.join(lacking)}. Give the results of a sweep or "
+            "the table of an analysis, with tower, corpus, metric and value."
+        )
+    published = _published(paper)
+    notes = {row["file"]: row["notes"] for row in published_rows("index.csv")}
+    rows: list[dict[str, Any]] = []
+    skipped = 0
+    partial = _partial_tiers(frame)
+    for row in _run_rows(frame):
+        if row["language"] == "mean" and row["tier"] in partial:
+            continue
+        for other in published.get(_key(row), []):
+            if other["direction"] and row["direction"] and other["direction"] != row["direction"]:
+                continue
+            if row["P rule"] not in ("", "half") and "KL@" in row["metric"]:
+                skipped += 1
+                continue
+            rows.append(_compared(row, other, notes[other["file"]]))
+    if not rows:
+        raise InputError(_nothing(frame, published, skipped))
+    table = pd.DataFrame(rows)[COLUMNS]
+    inside = table["inside"].dropna()
+    towers = ", ".join(dict.fromkeys(Path(tower).name for tower in table["tower"]))
+    title = f"Run and published values, {towers} (n = {len(table)} numbers)"
+    caption = (
+        "Filled: this run with its 95 % interval. Hollow: the value that the paper prints for the same tower, "
+        "benchmark, language or country, intervention and depth. "
+        + (
+            f"{int(inside.sum())} of {len(inside)} published values lie within the interval, half a unit of their last "
+            "printed place allowed. "
+            if len(inside)
+            else ""
+        )
+        + "Published values have no interval of their own. "
+        + " ".join(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(table["note"]) if note)
+    )
+    if partial:
+        caption += f" Means of {', '.join(partial)} are over other languages here than in the paper, and were left out."
+    if skipped:
+        caption += f" {skipped} divergences were left out: the published ones have P = ½, and this run has another."
+    return Analysis("comparison", title, table, _figure(rows, title), caption.strip())
+
+
+def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
+    """Compare a run folder, or a table on disk: ``workbench compare --published``.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder with ``results.parquet``, a Parquet file, or the CSV that an analysis saved.
+    paper : {"s0", "s1", "s3"}, optional
+
+    Raises
+    ------
+    InputError
+        If there is no table, or it can't be read.
+    """
+    file = Path(path)
+    file = file / "results.parquet" if file.is_dir() else file
+    if not file.is_file():
+        raise InputError(f"There is no {str(file)!r}. Give a finished run's folder, a Parquet file or a CSV file.")
+    try:
+        if file.suffix == ".csv":
+            frame = pd.read_csv(file, keep_default_na=False, na_values=[""])
+        else:
+            frame = pd.read_parquet(file)
+    except (ValueError, OSError) as error:
+        raise InputError(f"{str(file)!r} can't be read as a table ({error}).") from None
+    return compare_published(frame, paper)
+
+
+Key = tuple[Any, ...]
+
+
+def _key(row: dict[str, Any]) -> Key:
+    tier = row["tier"] if row["language"] == "mean" else ""
+    source = frozenset(row["source"].split("+")) if row["source"] else frozenset()
+    return (
+        row["tower"], row["corpus"], row["language"], tier, row["country"], row["intervention"], source, row["depth"],
+        row["metric"],
+    )  # fmt: skip
+
+
+def _published(paper: str | None) -> dict[Key, list[dict[str, Any]]]:
+    frame = load_published(paper)
+    found: dict[Key, list[dict[str, Any]]] = {}
+    for raw in frame[frame["tower"].ne("") & frame["corpus"].ne("") & frame["value"].notna()].to_dict("records"):
+        row: dict[str, Any] = {str(key): value for key, value in raw.items()}
+        row["intervention"] = row["intervention"] or "none"
+        row["depth"] = None if pd.isna(row["depth"]) else int(row["depth"])
+        row["scale"] = 100.0 if row["unit"] == "fraction" and row["metric"].startswith(_IN_PERCENT) else 1.0
+        found.setdefault(_key(row), []).append(row)
+    return found
+
+
+def _run_rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    texts = ("language", "tier", "country", "intervention", "source", "direction", "by", "P rule")
+    for raw in frame.to_dict("records"):
+        row: dict[str, Any] = {str(key): value for key, value in raw.items()}
+        row |= {name: "" if _missing(row.get(name)) else str(row[name]) for name in texts}
+        if row["by"] not in ("", "all", "country") or _missing(row["value"]):
+            continue
+        row["given"] = {name: str(row[name]) for name in ("tower", "corpus")}
+        row |= {"tower": tower_name(str(row["tower"])), "corpus": corpus_name(str(row["corpus"]))}
+        if row["country"]:
+            # Where countries are told apart, their language is no key of its own.
+            row |= {"country": country_name(row["country"]), "language": ""}
+        row["intervention"] = row["intervention"] or "none"
+        # Controls read rows of a language too, but papers name a source only where content comes from it.
+        row["source"] = row["source"] if row["intervention"].split(" ")[0] in ("parallel", "mean") else ""
+        row["depth"] = None if _missing(row.get("depth")) else int(row["depth"])
+        row["metric"] = str(row["metric"])
+        yield row
+
+
+def _partial_tiers(frame: pd.DataFrame) -> list[str]:
+    """Tiers whose mean is taken over other languages than the paper's (S3-07, S3-08)."""
+    if not {"tier", "language"} <= set(frame.columns):
+        return []
+    full: dict[str, set[str]] = {}
+    for language, tier in tiers("s3").items():
+        full.setdefault(tier, set()).add(language)
+    languages, names = frame["language"].astype(str), frame["tier"].astype(str)
+    means = dict.fromkeys(names[languages == "mean"])
+    return [tier for tier in means if set(languages[(names == tier) & (languages != "mean")]) != full.get(tier)]
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def _compared(row: dict[str, Any], other: dict[str, Any], note: str) -> dict[str, Any]:
+    published = other["scale"] * other["value"]
+    low, high = (None if _missing(row.get(end)) else float(row[end]) for end in ("low", "high"))
+    slack = other["scale"] * 0.5 * 10.0 ** -len(other["text"].partition(".")[2]) * (1 + 1e-9)
+    inside = None if low is None or high is None else low - slack <= published <= high + slack
+    notes = [note] if note else []
+    if row["direction"] and not other["direction"]:
+        notes.append("the paper does not name the direction of this number")
+    return {
+        **{name: row.get(name) for name in COLUMNS if name in row},
+        "tower": row["given"]["tower"],
+        "corpus": row["given"]["corpus"],
+        "value": float(row["value"]),
+        "low": low,
+        "high": high,
+        "n": None if _missing(row.get("n")) else int(row["n"]),
+        "published": published,
+        "printed": other["text"],
+        "unit": "percent" if other["scale"] == 100 else other["unit"],
+        "difference": float(row["value"]) - published,
+        "inside": inside,
+        "paper": other["paper"],
+        "table": other["table"],
+        "note": "; ".join(notes),
+    }
+
+
+def _nothing(frame: pd.DataFrame, published: dict[Key, list[dict[str, Any]]], skipped: int) -> str:
+    by_corpus: dict[str, list[str]] = {}
+    for tower, corpus, *_ in published:
+        by_corpus.setdefault(corpus, [])
+        if tower not in by_corpus[corpus]:
+            by_corpus[corpus].append(tower)
+    known = "; ".join(f"{corpus}: {', '.join(towers)}" for corpus, towers in by_corpus.items())
+    towers, corpora = ([str(name) for name in frame[column].unique()] for column in ("tower", "corpus"))
+    same = [c for c in corpora if any(tower_name(t) in by_corpus.get(corpus_name(c), []) for t in towers)]
+    if same and skipped:
+        return (
+            f"The divergences of this run have a P that is not the published ½, and nothing else of it is published "
+            f"for {', '.join(same)}. Run it with prior='half'."
+        )
+    if same:
+        metrics = ", ".join(
+            dict.fromkeys(
+                key[-1] for key in published if key[1] in map(corpus_name, same) and key[0] in map(tower_name, towers)
+            )
+        )
+        return (
+            f"{', '.join(towers)} is published on {', '.join(same)}, but not in the cells of this run. Published "
+            f"metrics: {metrics}; the run has: {', '.join(map(str, frame['metric'].unique()))}."
+        )
+    hint = suggest(tower_name(towers[0]), [tower for names in by_corpus.values() for tower in names])
+    return (
+        f"Nothing is published for {', '.join(towers)} on {', '.join(corpora)}.{hint} Published are, by benchmark: "
+        f"{known}."
+    )
+
+
+def _figure(rows: list[dict[str, Any]], title: str) -> go.Figure:
+    from plotly.subplots import make_subplots
+
+    units = list(dict.fromkeys(row["unit"] for row in rows))
+    groups = [[row for row in rows if row["unit"] == unit] for unit in units]
+    several = len({row["tower"] for row in rows}) > 1
+    figure = make_subplots(
+        rows=len(units), cols=1, row_heights=[len(group) + 1.5 for group in groups],
+        vertical_spacing=min(0.12, 0.3 / len(units)),
+    )  # fmt: skip
+    for place, (unit, group) in enumerate(zip(units, groups, strict=True), 1):
+        y = list(range(len(group)))
+        hover = [
+            f"<b>{_name(row, several)}</b><br>run {row['value']:.4g}"
+            + ("" if row["low"] is None else f" [{row['low']:.4g}, {row['high']:.4g}]")
+            + f"<br>published {label(row['printed'])} ({row['paper']}, table {label(str(row['table']))})"
+            f"<br>difference {row['difference']:+.4g}"
+            for row in group
+        ]
+        shared: dict[str, Any] = {"y": y, "mode": "markers", "showlegend": place == 1, "hovertext": hover}
+        shared |= {"hovertemplate": "%{hovertext}<extra></extra>"}
+        figure.add_scatter(
+            x=[row["value"] for row in group], name="this run", legendgroup="run",
+            marker={"symbol": "circle", "size": 9, "color": "#0256a9"},
+            error_x={
+                "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": "#0256a9",
+                "array": [0 if row["high"] is None else row["high"] - row["value"] for row in group],
+                "arrayminus": [0 if row["low"] is None else row["value"] - row["low"] for row in group],
+            },
+            row=place, col=1, **shared,
+        )  # fmt: skip
+        figure.add_scatter(
+            x=[row["published"] for row in group], name="published", legendgroup="published",
+            marker={"symbol": "diamond-open", "size": 11, "color": "#b55508", "line": {"width": 2}},
+            row=place, col=1, **shared,
+        )  # fmt: skip
+        figure.update_xaxes(title_text=label(unit), row=place, col=1)
+        figure.update_yaxes(
+            tickvals=y, ticktext=[_name(row, several) for row in group], range=[len(group) - 0.4, -0.6], ticks="",
+            row=place, col=1,
+        )  # fmt: skip
+    figure.update_layout(
+        template=TEMPLATE, title={"text": label(title), "xref": "container", "x": 0.02}, legend=LEGEND,
+        hovermode="closest",
+        height=150 + 70 * len(units) + 26 * len(rows), margin={"l": 250, "r": 24, "t": 70, "b": 90},
+    )  # fmt: skip
+    figure.update_yaxes(tickfont={"color": FAINT, "size": 11})
+    return figure
+
+
+def _name(row: dict[str, Any], several: bool) -> str:
+    place = row["country"] if row["country"] not in ("", "all") else ""
+    if row["language"] == "mean":
+        place = f"mean of {row['tier']}"
+    elif row["language"] not in ("", "all"):
+        place = language_name(row["language"])
+    how = "" if row["intervention"] in ("", "none") else f"{row['intervention']}, depth {row['depth']}"
+    parts = [row["tower"] if several else "", place, how, row["metric"], row["direction"] or ""]
+    return ", ".join(label(str(part)) for part in parts if part)

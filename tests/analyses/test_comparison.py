@@ -1,0 +1,179 @@
+"""A run beside published values: which rows meet, and what is said where none do."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analyses.comparison import COLUMNS, compare_published, compare_run
+from analyses.prevalence import prevalence_bias
+from tests.analyses.factory import make_frame
+from tests.analyses.test_mixed_pool import ranking_of
+from workbench.errors import InputError
+
+HUB = "facebook/metaclip-2-worldwide-huge-quickgelu"
+
+
+def sweep(**changes: Any) -> pd.DataFrame:
+    """A sweep of the tower and subset of the paper, over the depths around its checkpoint."""
+    languages = {"en": "HRL", "de": "HRL", "sw": "LRL", "te": "LRL"}
+    frame = make_frame(languages, depths=[0, 20, 21, 24], interventions={"parallel en": "en", "noise": ""})
+    others = {"de": ("fr", "es", "zh", "ko"), "te": ("bn", "fil", "hi")}
+    copies = [frame[frame["language"] == own].assign(language=other) for own, more in others.items() for other in more]
+    frame = pd.concat([frame, *copies], ignore_index=True)
+    return frame.assign(tower=HUB, corpus="xm3600:xm3600-1k@0123abcd", tier_map="s3", **changes)
+
+
+def rows(frame: pd.DataFrame, **options: Any) -> dict[tuple, dict[str, Any]]:
+    table = compare_published(frame, **options).table
+    found = {}
+    for raw in table.to_dict("records"):
+        row = {str(key): value for key, value in raw.items()}
+        found[row["language"], row["intervention"], row["metric"], row["direction"]] = row
+    return found
+
+
+def test_the_cells_of_the_paper_meet_those_of_the_sweep():
+    frame = sweep()
+    answer = compare_published(frame)
+    assert list(answer.table.columns) == COLUMNS
+    found = rows(frame)
+    keys = {key[:3] for key in found}
+    assert ("sw", "none", "R@1") in keys
+    assert ("sw", "parallel en", "R@1") in keys
+    assert ("mean", "parallel en", "lift R@1") in keys
+    assert ("te", "none", "R@1") not in keys  # not published
+    assert set(answer.table["depth"].dropna()) == {21}  # block N-4 of 24, no other depth
+    cell = found["sw", "none", "R@1", "i2t"]
+    run = frame[
+        (frame["language"] == "sw") & (frame["intervention"] == "none") & (frame["direction"] == "i2t")
+        & (frame["metric"] == "R@1")
+    ]  # fmt: skip
+    value = float(run["value"].iloc[0])
+    assert (cell["value"], cell["published"], cell["printed"]) == (value, 22.1, "22.1")
+    assert cell["difference"] == pytest.approx(value - 22.1)
+    assert cell["tower"] == HUB
+    assert "does not name the direction" in cell["note"]
+    assert {key[3] for key in found} == {"i2t", "t2i"}
+    tiers = answer.table[answer.table["language"] == "mean"]
+    assert set(tiers["tier"]) == {"HRL", "LRL"}
+    published = tiers[(tiers["tier"] == "LRL") & (tiers["metric"] == "R@1") & (tiers["intervention"] == "parallel en")]
+    assert set(published["published"]) == {73.4}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside"),
+    [(20.0, 24.0, True), (22.2, 24.0, False), (22.14, 24.0, True), (20.0, 22.04, False), (None, None, None)],
+)
+def test_inside_allows_for_half_a_printed_place_and_no_more(low, high, inside):
+    frame = pd.DataFrame(
+        {
+            "tower": ["MetaCLIP-2"], "corpus": ["xm3600-1k"], "language": ["sw"], "metric": ["R@1"],
+            "value": [23.0], "low": [low], "high": [high],
+        }
+    )  # fmt: skip
+    found = compare_published(frame).table["inside"].iloc[0]
+    assert (None if found is None or pd.isna(found) else bool(found)) is inside
+
+
+def test_a_mean_over_other_languages_is_another_mean():
+    frame = sweep()
+    fewer = frame[frame["language"] != "hi"]
+    found = compare_published(fewer)
+    assert set(found.table.loc[found.table["language"] == "mean", "tier"]) == {"HRL"}
+    assert "Means of LRL are over other languages" in found.caption
+    assert "Means of" not in compare_published(frame).caption
+
+
+def test_a_patch_from_other_languages_is_another_patch():
+    frame = sweep()
+    frame.loc[frame["intervention"] == "parallel en", "source"] = "de"
+    assert not [key for key in rows(frame) if key[1] == "parallel en"]
+
+
+def test_fractions_become_percent_and_nats_stay():
+    ranking = ranking_of([[True] + [False] * 9] * 6, [[0, 1] * 5] * 6)
+    table = prevalence_bias([ranking], tier_map={"en": "High", "sw": "Low"}).table
+    run = table.assign(tower="openai/clip-vit-large-patch14", corpus="xm3600")
+    answer = compare_published(run, "s0")
+    found = {row["metric"]: row for row in answer.table.to_dict("records")}
+    assert (found["Acc@5"]["published"], found["Acc@5"]["unit"]) == (pytest.approx(50.9), "percent")
+    assert (found["DLBKL@10"]["published"], found["DLBKL@10"]["unit"]) == (5.684, "nats")
+    assert found["LBKL@1"]["inside"]
+    assert found["NDCG-list@10"]["published"] == pytest.approx(29.0)
+    assert "NDCG@10" not in found  # the paper's ideal is that of the list
+    assert answer.table["printed"].tolist().count("0.509") == 1
+    other = prevalence_bias([ranking], tier_map={"en": "High", "sw": "Low"}, prior="pool").table
+    other = other.assign(tower="openai/clip-vit-large-patch14", corpus="xm3600")
+    kept = compare_published(other)
+    assert not kept.table["metric"].str.contains("KL@").any()
+    assert "divergences were left out" in kept.caption
+    with pytest.raises(InputError, match="prior='half'"):
+        compare_published(other[other["metric"] == "LBKL@10"])
+
+
+def test_countries_meet_by_any_of_their_names():
+    run = pd.DataFrame(
+        {
+            "tower": "jinaai/jina-embeddings-v4", "corpus": "3xcm", "by": ["all", "country", "country", "language"],
+            "country": ["all", "Kenya", "GER", "all"], "language": ["all", "sw", "de", "sw"], "direction": "t2i",
+            "metric": "SP", "value": [0.1, 0.5, 0.06, 0.4],
+        }
+    )  # fmt: skip
+    table = compare_published(run).table
+    assert dict(zip(table["country"], table["published"], strict=True)) == {
+        "all": 0.08, "Kenya": 0.49, "Germany": 0.05,
+    }  # fmt: skip
+    # An image query is another direction.
+    with pytest.raises(InputError, match="not in the cells"):
+        compare_published(run.assign(direction="i2i"))
+
+
+def test_what_is_published_is_said_where_nothing_is():
+    with pytest.raises(InputError, match=r"Nothing is published for emoji-causal on emoji-36\..*xm3600: CLIP-L/14"):
+        compare_published(make_frame().assign(tower="emoji-causal", corpus="emoji-36"))
+    with pytest.raises(InputError, match="Published metrics: Acc@5, LBKL@10"):
+        compare_published(
+            pd.DataFrame({"tower": ["CLIP-L/14"], "corpus": ["xm3600"], "metric": ["R@1"], "value": [1.0]}), "s0"
+        )
+    with pytest.raises(InputError, match="lacks metric"):
+        compare_published(pd.DataFrame({"tower": ["a"], "corpus": ["b"], "value": [1.0]}))
+    with pytest.raises(InputError, match="is empty"):
+        compare_published(make_frame().iloc[:0])
+    # Another subset of the benchmark is another benchmark.
+    with pytest.raises(InputError, match="Nothing is published"):
+        compare_published(sweep().assign(corpus="xm3600:present@0123abcd"))
+
+
+def test_a_run_on_disk_is_read_whatever_its_form(tmp_path: Path):
+    frame = sweep()
+    frame.to_parquet(tmp_path / "results.parquet")
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    expected = compare_published(frame).table
+    for path in (tmp_path, tmp_path / "results.parquet", tmp_path / "table.csv"):
+        found = compare_run(path).table
+        assert found["difference"].tolist() == pytest.approx(expected["difference"].tolist())
+    with pytest.raises(InputError, match="There is no"):
+        compare_run(tmp_path / "none")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="can't be read"):
+        compare_run(tmp_path / "bad.parquet")
+
+
+def test_the_figure_shows_both_and_escapes_names():
+    answer = compare_published(sweep())
+    figure: Any = answer.figure
+    units = list(dict.fromkeys(answer.table["unit"]))
+    assert units == ["percent", "points"]  # on axes of their own
+    shown = {
+        name: [x for trace in figure.data if trace.name == name for x in trace.x] for name in ("this run", "published")
+    }
+    ordered = pd.concat([answer.table[answer.table["unit"] == unit] for unit in units])
+    assert shown == {"this run": ordered["value"].tolist(), "published": ordered["published"].tolist()}
+    assert len({trace.marker.symbol for trace in figure.data}) == 2
+    assert f"n = {len(answer.table)} numbers" in answer.title
+    evil = compare_published(sweep().assign(tower="/models/<b>x</b>/metaclip-2-worldwide-huge-quickgelu"))
+    other: Any = evil.figure
+    texts = [text for trace in other.data for text in trace.hovertext] + [other.layout.title.text]
+    assert not any("<b>x" in text for text in texts)
