@@ -1,0 +1,146 @@
+"""``score``, ``geometry``, ``erase``, ``bias``, ``compare`` and ``export``: rows and outputs, without a patch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analyses.cli.options import CorpusOptions, Json, Out, Seed, Source, TowerOptions, grouped
+
+bias = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
+
+
+@grouped
+def score(
+    tower: TowerOptions,
+    corpus: CorpusOptions,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Such as R@1,R@5,MRR,MRR@10,NDCG@10; comma-separated.", show_default="R@1,R@5,R@10,MRR"),
+    ] = None,
+    pools: Annotated[
+        str, typer.Option(help="language, mixed, or both: candidates of one language or of all.")
+    ] = "language",
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Score a tower on a corpus: retrieval, zero-shot classes (Babel-ImageNet) or questions (CVQA)."""
+    from analyses.commands.analysing import run_score
+
+    run_score(tower, corpus, metrics, pools, seed, out, as_json)
+
+
+@grouped
+def geometry(
+    tower: TowerOptions,
+    corpus: CorpusOptions,
+    source: Source = "en",
+    depth: Annotated[
+        int | None,
+        typer.Option(help="M, where residuals and sensitivity are taken.", show_default="a sixth of the blocks"),
+    ] = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """CKA, divergence, silhouettes and sensitivity by depth, the modality gap and neighbours at the output."""
+    from analyses.commands.analysing import run_geometry
+
+    run_geometry(tower, corpus, source, depth, seed, out, as_json)
+
+
+@grouped
+def erase(
+    tower: TowerOptions,
+    corpus: CorpusOptions,
+    ranks: Annotated[
+        str | None, typer.Option(help="Of INLP, such as 12,64,128.", show_default="those of the paper that fit")
+    ] = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Erase the language at the output: attackers and retrieval before and after, beside random ablation."""
+    from analyses.commands.analysing import run_erase
+
+    run_erase(tower, corpus, ranks, seed, out, as_json)
+
+
+@bias.command("prevalence", epilog="Example: workbench bias prevalence --languages all --tier-map s0")
+@grouped
+def prevalence(
+    tower: TowerOptions,
+    corpus: CorpusOptions,
+    prior: Annotated[str, typer.Option(help="P of the low-resource group: half, pool, or a number.")] = "half",
+    query: Annotated[
+        str | None, typer.Option(help="Image whose ranked list is shown.", show_default="the most one-sided")
+    ] = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Which languages are ranked first when the captions of all compete for an image (LBKL, DLBKL)."""
+    from analyses.commands.analysing import run_prevalence
+
+    run_prevalence(tower, corpus, prior, query, seed, out, as_json)
+
+
+@bias.command("association", epilog="Example: workbench bias association --limit 200")
+@grouped
+def association(
+    tower: TowerOptions,
+    corpus: Annotated[str, typer.Option(help="3xcm:FOLDER; emoji-36 stands for triplets made of emoji.")] = "emoji-36",
+    limit: Annotated[int | None, typer.Option(help="Trials, or emoji of the stand-in.", show_default="all")] = None,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Whether a text finds pictures of its own language's culture before pictures of what it says (SP)."""
+    from analyses.commands.analysing import run_association
+
+    run_association(tower, corpus, limit, seed, out, as_json)
+
+
+def compare(
+    run: Run,
+    published: Annotated[bool, typer.Option("--published", help="Beside the papers' numbers.")] = False,
+    paper: Annotated[str | None, typer.Option(help="s0, s1 or s3.", show_default="all")] = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Lay the numbers of a run beside published ones, with differences."""
+    from analyses.commands.analysing import run_compare
+    from workbench.errors import InputError
+
+    if not published:
+        raise InputError("Say with what: --published lays a run beside the papers' numbers.")
+    run_compare(run, paper, out, as_json)
+
+
+def export(
+    run: Run,
+    formats: Annotated[str, typer.Option("--format", help="pdf, svg, png, csv, tex; comma-separated.")] = "pdf,csv",
+    width: Annotated[str, typer.Option(help="column (3.25 in), text (6.75 in), or inches.")] = "text",
+    names: Annotated[str | None, typer.Option(help="Figures and tables, comma-separated.", show_default="all")] = None,
+    states: Annotated[str, typer.Option(help="first or all: of a figure with menus.")] = "first",
+    dpi: Annotated[int, typer.Option(help="Of PNG.")] = 300,
+    out: Annotated[Path | None, typer.Option(help="Folder.", show_default="export in the run")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write every figure and table of a run for a paper."""
+    from analyses.commands.exporting import run_export
+
+    run_export(run, formats, width, names, states, dpi, out, as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog="Example: workbench score --metrics R@1,MRR@10 --pools language,mixed")(score)
+    app.command(epilog="Example: workbench geometry --tower emoji-bidirectional --limit 300")(geometry)
+    app.command(epilog="Example: workbench erase --limit 600 --ranks 10,20")(erase)
+    app.add_typer(bias, name="bias", help="The two perspectival biases: prevalence and association.")
+    app.command(epilog="Example: workbench compare runs/sweep-… --published")(compare)
+    app.command(epilog="Example: workbench export runs/diagnose-… --format pdf,tex --width column")(export)

@@ -1,0 +1,46 @@
+"""``workbench capture``."""
+
+from pathlib import Path
+
+import torch
+import typer
+
+from analyses.cli.options import CorpusOptions, TowerOptions
+from analyses.commands.common import corpus_of, parse_depths, print_json, tower_of
+from workbench.corpora.base import check_protocol
+from workbench.errors import InputError
+from workbench.trajectory import DEFAULT_BATCH, capture
+
+
+def run_capture(
+    tower_options: TowerOptions,
+    corpus_options: CorpusOptions,
+    depths: str,
+    site: str,
+    half: bool,
+    batch_size: int | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """``workbench capture``."""
+    if site not in ("pooled", "middle"):
+        raise InputError(f"There is no site {site!r}. Use 'pooled' or 'middle'.")
+    corpus, languages = corpus_of(corpus_options)
+    tower = tower_of(tower_options)
+    rows = capture(
+        tower,
+        corpus,
+        languages,
+        depths=parse_depths(depths, tower.n_blocks),
+        site=site,
+        protocol=check_protocol(corpus_options.protocol),
+        batch_size=batch_size or DEFAULT_BATCH,
+        dtype=torch.float16 if half else torch.float32,
+        out=out,
+    )
+    summary = {"out": str(out), "tower": tower.name, **dict(zip(rows.dims, rows.shape, strict=True))}
+    if as_json:
+        print_json(summary)
+        return
+    sizes = " × ".join(f"{size} {name}s" for name, size in zip(rows.dims, rows.shape, strict=True))
+    typer.echo(f"{tower.name}: {sizes}, in {out}")
