@@ -6,14 +6,14 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
-from tests.checkpoints import CHECKPOINTS
+from tests.checkpoints import CHECKPOINTS, MORE
 from workbench.towers import Tower, load_tower
 
-TINY = sorted(CHECKPOINTS)
+TINY = sorted({**CHECKPOINTS, **MORE})
 BUILT_IN = ["emoji-bidirectional", "emoji-causal"]
 
 CAPTIONS = {
@@ -24,6 +24,32 @@ CAPTIONS = {
 """Parallel captions of very different lengths."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run whose point is that its tests run refuse to skip any."""
+    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed one")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    return _failed_if_skipped(report, item.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    return _failed_if_skipped(report, collector.config)
+
+
+def _failed_if_skipped(report, config: pytest.Config):
+    if report.skipped and config.getoption("--no-skips"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and --no-skips was given: {report.longrepr}"
+    return report
+
+
 @pytest.fixture(scope="session")
 def get_tower(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tower]:
     """Load a built-in tower, or a tiny random checkpoint of a family, once a session."""
@@ -31,9 +57,11 @@ def get_tower(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tower
 
     def get(name: str) -> Tower:
         if name not in loaded:
-            if name in CHECKPOINTS:
-                folder = CHECKPOINTS[name](tmp_path_factory.mktemp(name))
-                loaded[name] = load_tower(folder)
+            make = {**CHECKPOINTS, **MORE}.get(name)
+            if make is not None:
+                folder = make(tmp_path_factory.mktemp(name))
+                images = folder / "images"
+                loaded[name] = load_tower(folder, images=images) if images.is_dir() else load_tower(folder)
             else:
                 loaded[name] = load_tower(name)
         return loaded[name]

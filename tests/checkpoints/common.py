@@ -9,7 +9,12 @@ BLOCKS, WIDTH, POSITIONS = 4, 32, 24
 SCRIPTS = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!' éüñßøкотдмяहथनదేలుאבגד中文猫狗"
 LETTERS = [letter for letter in SCRIPTS if letter != " "]
 
-TEXT: dict[str, Any] = {"hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": BLOCKS, "num_attention_heads": 4}
+TEXT: dict[str, Any] = {
+    "hidden_size": WIDTH,
+    "intermediate_size": 64,
+    "num_hidden_layers": BLOCKS,
+    "num_attention_heads": 4,
+}
 VISION: dict[str, Any] = {
     "hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "image_size": 32, "patch_size": 16,
