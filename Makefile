@@ -72,8 +72,9 @@ format: install ## fix what ruff can fix, and format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-record-towers: install ## write down what the tests verified of each model family
-	@$(BIN)/python -m pytest -p tests.record tests/workbench/towers tests/workbench/test_engine.py $(ARGS)
+record-towers: install $(OPEN_CLIP_STAMP) ## write down what the tests verified of each model family
+	@$(BIN)/python -m pytest -p tests.record -k "not open_clip and not coverage" tests/workbench/towers tests/workbench/test_engine.py
+	@$(OPEN_CLIP)/bin/python -m pytest -p tests.record -k "open_clip and not coverage" tests/workbench/towers tests/workbench/test_engine.py
 
 bench: install ## run the benchmarks
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
