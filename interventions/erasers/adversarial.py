@@ -66,7 +66,7 @@ class AdversarialEraser(Eraser):
         self,
         *,
         hidden: int = 256,
-        weight: float = 1.0,
+        weight: float = 3.0,
         steps: int = 1500,
         adversary_steps: int = 3,
         learning_rate: float = 1e-3,
