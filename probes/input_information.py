@@ -97,7 +97,7 @@ def token_information(
         held_out = np.sort(order[fold::folds])
         fitted = np.setdiff1d(np.arange(n), held_out)
         scores[held_out] = _held_out(counts, targets, fitted, held_out, penalty)
-    return InputInformation(100 * scores, n, counts.shape[1])
+    return InputInformation(100 * scores, n, len(np.unique(ids[mask])))
 
 
 def _weighted_counts(ids: np.ndarray, mask: np.ndarray) -> sparse.csr_matrix:
@@ -106,7 +106,7 @@ def _weighted_counts(ids: np.ndarray, mask: np.ndarray) -> sparse.csr_matrix:
     distinct, columns = np.unique(ids[mask], return_inverse=True)
     width = max(len(distinct), 1)
     counts = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(ids), width))
-    holding = np.bincount(counts.nonzero()[1], minlength=width)
+    holding = np.bincount(counts.tocoo().col, minlength=width)
     rarity = np.log((1 + len(ids)) / (1 + holding))
     weighted = sparse.csr_matrix(counts.multiply(rarity[None]))
     norms = sparse_norm(weighted, axis=1)

@@ -51,6 +51,9 @@ class Thresholds:
     input_share : float
         Loss of the tokens' information, as a share of the loss of R@1 (both relative), from which on the input
         is the cause.
+    fewest_images : int
+        Under which the tokens are not judged, and so neither input nor trajectory is named: the study has no
+        smaller samples, and on few captions the tokens of rare languages look poorer than they are.
     level : float
         Of the intervals, before Bonferroni.
     """
@@ -61,6 +64,7 @@ class Thresholds:
     rescued_share: float = 0.5
     control_share: float = 0.25
     input_share: float = 0.4
+    fewest_images: int = 200
     level: float = 0.95
 
 

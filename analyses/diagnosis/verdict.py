@@ -162,11 +162,21 @@ class _Judge:
 
     def input_said(self, loss: InputLoss | None) -> bool | None:
         """Whether the input is the cause: yes, no, or not told apart."""
-        if loss is None:
+        if loss is None or self.m.n < self.limits.fewest_images:
             return None
         if loss.ratio.value >= self.limits.input_share and loss.ratio.low > 0:
             return True
         return False if loss.ratio.high < self.limits.input_share else None
+
+    def no_word_of_input(self) -> str:
+        """Why it stays open whether the tokens say less."""
+        if self.x.input_loss is None:
+            return "the tokens were not looked at"
+        if self.m.n < self.limits.fewest_images:
+            return (
+                f"{self.m.n} images are too few to tell input and path apart ({self.limits.fewest_images} are needed)"
+            )
+        return "it is not told apart whether the tokens say less"
 
     # -- the rule -------------------------------------------------------------------------------------
 
@@ -183,11 +193,7 @@ class _Judge:
         if rescuing:
             said = self.input_said(self.x.input_loss)
             if said is None:
-                self.reasons.append(
-                    "the tokens were not looked at"
-                    if self.x.input_loss is None
-                    else "it is not told apart whether the tokens say less"
-                )
+                self.reasons.append(self.no_word_of_input())
             else:
                 faults.append("input" if said else "trajectory")
         kind: Kind = "inconclusive"

@@ -31,8 +31,11 @@ def diagnosis(tmp_path_factory):
 def test_diagnose_prints_one_json_object_and_writes_the_run(diagnosis):
     run, done = diagnosis
     summary = json.loads(done.stdout)
-    assert summary["verdict"] in ("trajectory", "inconclusive", "no_gap")
-    assert summary["evidence"]["depth"] == 9
+    # 60 images show the gap, and are too few to say where it sits.
+    assert summary["verdict"] == "inconclusive"
+    assert summary["languages"] == ["sw", "te"]
+    assert summary["onset_depth"] is None
+    assert summary["evidence"]["patch"]["i2t"]["depth"] == 9
     assert set(summary["truncated"]) == {"en", "de", "sw", "te"}
     for name in ("manifest.json", "results.parquet", "report.html", "cells/sw.safetensors", "figures/rescue.html"):
         assert (run / name).is_file(), name
@@ -96,7 +99,8 @@ def test_capture_writes_a_trajectory_that_opens(tmp_path):
 def test_towers_and_corpora_list_what_there_is(tmp_path):
     towers = json.loads(workbench("towers", "--json", cwd=tmp_path).stdout)
     assert [tower["name"] for tower in towers["built_in"]] == ["emoji-causal", "emoji-bidirectional"]
-    assert {family["model_type"] for family in towers["families"]} == {"clip", "metaclip_2", "siglip"}
+    assert {"clip", "altclip", "open_clip", "qwen2_vl"} <= {family["model_type"] for family in towers["families"]}
+    assert all(family["verified"] for family in towers["families"])
     assert "emoji-causal" in workbench("towers", cwd=tmp_path).stdout
     corpora = json.loads(workbench("corpora", "--json", cwd=tmp_path).stdout)
     assert corpora["built_in"][0]["images"] == 1911

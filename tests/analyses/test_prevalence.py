@@ -1,3 +1,4 @@
+# pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 """The table of prevalence bias and its figures, on lists that are known."""
 
 import math

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 import logging
 
 import numpy as np

@@ -1,3 +1,4 @@
+# pyright: reportOperatorIssue=false, reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -125,21 +126,21 @@ def test_rows_of_one_image_count_as_one_for_the_interval():
 def test_bad_input_is_named():
     x, labels, images = rows()
     cases = [
-        (dict(rows=np.where(x == x[0, 0], np.nan, x)), "rows holds NaN"),
-        (dict(labels=np.repeat("en", len(x))), "names 1 class"),
-        (dict(labels=labels[:-1]), "for 480 rows"),
-        (dict(images=images[:-1]), "images has 479 rows where 480"),
-        (dict(tokens=np.ones(3)), "tokens has 3 rows"),
-        (dict(images=np.zeros(len(x))), "two images or more"),
-        (dict(rows=np.ones_like(x)), "every feature is constant"),
-        (dict(labels=np.where(np.arange(len(x)) == 0, "zz", labels)), "each class needs 2 or more"),
-        (dict(classifiers=["tree"]), "There is no classifier 'tree'"),
-        (dict(classifiers=[]), "Name classifiers"),
-        (dict(classifiers="lda"), "Name classifiers as a list"),
+        ({"rows": np.where(x == x[0, 0], np.nan, x)}, "rows holds NaN"),
+        ({"labels": np.repeat("en", len(x))}, "names 1 class"),
+        ({"labels": labels[:-1]}, "for 480 rows"),
+        ({"images": images[:-1]}, "images has 479 rows where 480"),
+        ({"tokens": np.ones(3)}, "tokens has 3 rows"),
+        ({"images": np.zeros(len(x))}, "two images or more"),
+        ({"rows": np.ones_like(x)}, "every feature is constant"),
+        ({"labels": np.where(np.arange(len(x)) == 0, "zz", labels)}, "each class needs 2 or more"),
+        ({"classifiers": ["tree"]}, "There is no classifier 'tree'"),
+        ({"classifiers": []}, "Name classifiers"),
+        ({"classifiers": "lda"}, "Name classifiers as a list"),
     ]
     for change, message in cases:
         with pytest.raises(InputError, match=message):
             compare_classifiers(**{"rows": x, "labels": labels, "images": images, "classifiers": ["lda"], **change})
-    with pytest.raises(InputError, match="No score of 'svn' is here. Did you mean 'svm'"):
+    with pytest.raises(InputError, match=r"No score of 'svn' is here. Did you mean 'svm'"):
         compare_classifiers(x, labels, images, classifiers=["svm"], shuffled=False)["svn"]
     assert set(LINEAR) < set(CLASSIFIERS)

@@ -102,6 +102,14 @@ def test_the_same_with_lost_tokens_is_the_input():
     assert verdict.numbers["input"]["ratio"]["low"] > 0
 
 
+def test_few_images_name_neither_input_nor_path():
+    few = Thresholds(fewest_images=N + 1)
+    for lost in (0.0, 0.9):
+        verdict = judge(made(BAD, LATE, **spoken(lost)), few)
+        assert verdict.kind == "inconclusive"
+        assert "too few to tell input and path apart" in verdict.sentence
+
+
 def test_without_tokens_to_look_at_the_place_stays_open():
     verdict = judge(made(BAD, LATE))
     assert verdict.kind == "inconclusive"

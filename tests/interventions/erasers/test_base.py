@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false
 """What every eraser must hold to, whatever its idea."""
 
 import warnings
