@@ -8,18 +8,27 @@ from workbench._lazy import lazy_exports
 if TYPE_CHECKING:
     from analyses.association import Trials, association_bias, embed_triplets, run_trials
     from analyses.association_clusters import preference_and_clusters, published_preference_and_clusters
+    from analyses.averaging import AveragingGains, average_languages, average_tower
+    from analyses.averaging_figures import averaging_figure, averaging_matrix
     from analyses.base import Analysis
     from analyses.baselines import baseline
     from analyses.bias import bias_association, bias_prevalence
     from analyses.browser import BrowserData, patch_browser
     from analyses.checkpoint import checkpoint_table
     from analyses.comparison import compare_published, compare_run
+    from analyses.erasure import ErasureAudit, audit_erasure, audit_tower
+    from analyses.erasure_depths import language_by_depth
+    from analyses.erasure_figures import erasure_attacks, erasure_changes
+    from analyses.erasure_ranks import erasure_by_rank
+    from analyses.erasure_run import ErasureStudy, erasure_analyses, measure_erasure
+    from analyses.erasure_verdict import ErasureThresholds, ErasureVerdict, judge_erasure
     from analyses.export import export_run
     from analyses.geometry import cka_curves, cka_gap, cka_matrix, silhouette_curves
     from analyses.geometry_divergence import divergence_curves, prevalence_scatter, residuals_by_language
     from analyses.geometry_output import centroid_cosines, jaccard_curves, modality_gap_by_language, subspace_angles
     from analyses.geometry_run import Geometry, compare_geometry, four_measures, geometry_analyses, measure_geometry
     from analyses.geometry_sensitivity import lift_scatter, sensitivity_by_language
+    from analyses.language_probe import classifier_accuracies, confusion_figure
     from analyses.maps import embedding_map
     from analyses.mixed_pool import MixedRanking, mixed_ranking
     from analyses.prevalence import accuracy_scatter, prevalence_bias
@@ -30,12 +39,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analysis",
+    "AveragingGains",
     "BrowserData",
+    "ErasureAudit",
+    "ErasureStudy",
+    "ErasureThresholds",
+    "ErasureVerdict",
     "Geometry",
     "MixedRanking",
     "Trials",
     "accuracy_scatter",
     "association_bias",
+    "audit_erasure",
+    "audit_tower",
+    "average_languages",
+    "average_tower",
+    "averaging_figure",
+    "averaging_matrix",
     "baseline",
     "bias_association",
     "bias_prevalence",
@@ -44,20 +64,29 @@ __all__ = [
     "cka_curves",
     "cka_gap",
     "cka_matrix",
+    "classifier_accuracies",
     "compare_geometry",
     "compare_published",
     "compare_run",
+    "confusion_figure",
     "divergence_curves",
     "embed_triplets",
     "embedding_map",
+    "erasure_analyses",
+    "erasure_attacks",
+    "erasure_by_rank",
+    "erasure_changes",
     "export_run",
     "four_measures",
     "geometry_analyses",
     "jaccard_curves",
+    "judge_erasure",
+    "language_by_depth",
     "language_frequency",
     "language_shares",
     "lift_scatter",
     "load_published",
+    "measure_erasure",
     "measure_geometry",
     "mixed_ranking",
     "modality_gap_by_language",
@@ -129,5 +158,25 @@ __getattr__, __dir__ = lazy_exports(
         "silhouette_curves": "analyses.geometry",
         "subspace_angles": "analyses.geometry_output",
         "write_report": "analyses.report",
+        "AveragingGains": "analyses.averaging",
+        "average_languages": "analyses.averaging",
+        "average_tower": "analyses.averaging",
+        "averaging_figure": "analyses.averaging_figures",
+        "averaging_matrix": "analyses.averaging_figures",
+        "ErasureAudit": "analyses.erasure",
+        "audit_erasure": "analyses.erasure",
+        "audit_tower": "analyses.erasure",
+        "language_by_depth": "analyses.erasure_depths",
+        "erasure_attacks": "analyses.erasure_figures",
+        "erasure_changes": "analyses.erasure_figures",
+        "erasure_by_rank": "analyses.erasure_ranks",
+        "ErasureStudy": "analyses.erasure_run",
+        "erasure_analyses": "analyses.erasure_run",
+        "measure_erasure": "analyses.erasure_run",
+        "ErasureThresholds": "analyses.erasure_verdict",
+        "ErasureVerdict": "analyses.erasure_verdict",
+        "judge_erasure": "analyses.erasure_verdict",
+        "classifier_accuracies": "analyses.language_probe",
+        "confusion_figure": "analyses.language_probe",
     },
 )

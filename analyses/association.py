@@ -186,7 +186,7 @@ def association_bias(
     first = trials[0]
     title = f"Forced choice by country, {_DIRECTIONS[first.direction]} (n = {len(first):,} trials)"
     tied = ", ".join(f"{one.tower} {count_ties(one.similarity):,}" for one in trials)
-    caption = (
+    caption = "".join(_finding(table, one.tower) for one in trials) + (
         f"{first.corpus}: how often the image of the query's concept, of its country or of neither was most similar to "
         f"the query. Countries stand in the order of their language's share of Common Crawl; the number above is "
         "SP = M_cul / M_sem, which is 0 for a tower that goes by meaning alone. The table has the rates by language "
@@ -201,6 +201,19 @@ def association_bias(
             "No value can be laid beside published ones."
         )
     return Analysis(f"association-{first.direction}", title, table, _figure(table, trials, title), caption)
+
+
+def _finding(table: pd.DataFrame, tower: str) -> str:
+    own = table[(table["tower"] == tower) & (table["by"] == "all")]
+    rows = {row["metric"]: row for row in own.to_dict("records")}
+    shares = ", ".join(
+        f"{name} {rows[f'M_{kind}']['value']:.1f} %" for kind, (name, *_) in zip(_KINDS, _LOOKS, strict=True)
+    )
+    ratio = rows["SP"]
+    return (
+        f"{tower} chose: {shares}; self-preference SP {_ratio(ratio['value'])} [{_ratio(ratio['low'])}, "
+        f"{_ratio(ratio['high'])}]. "
+    )
 
 
 _DIRECTIONS = {"t2i": "text query", "i2i": "image query"}

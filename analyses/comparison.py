@@ -105,7 +105,8 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
     Parameters
     ----------
     path : str or Path
-        A folder with ``results.parquet``, a Parquet file, or the CSV that an analysis saved.
+        A run folder (of a sweep, or of one of the ``bias`` commands), a Parquet file, or the CSV that an analysis
+        saved.
     paper : {"s0", "s1", "s3"}, optional
 
     Raises
@@ -113,10 +114,23 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
     InputError
         If there is no table, or it can't be read.
     """
-    file = Path(path)
-    file = file / "results.parquet" if file.is_dir() else file
-    if not file.is_file():
-        raise InputError(f"There is no {str(file)!r}. Give a finished run's folder, a Parquet file or a CSV file.")
+    place = Path(path)
+    files = [place]
+    if place.is_dir():
+        figures = [place / "figures" / f"{name}.csv" for name in _TABLES]
+        files = [file for file in (place / "results.parquet", *figures) if file.is_file()]
+    if not files or not files[0].is_file():
+        raise InputError(
+            f"There is no table in {str(place)!r}. Give the folder of a finished sweep or bias run, a Parquet file or a "
+            "CSV file."
+        )
+    return compare_published(pd.concat([_read(file) for file in files], ignore_index=True), paper)
+
+
+_TABLES = ("prevalence-bias", "association-t2i", "association-i2i", "preference-and-clusters")
+
+
+def _read(file: Path) -> pd.DataFrame:
     try:
         if file.suffix == ".csv":
             frame = pd.read_csv(file, keep_default_na=False, na_values=[""])
@@ -124,7 +138,10 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
             frame = pd.read_parquet(file)
     except (ValueError, OSError) as error:
         raise InputError(f"{str(file)!r} can't be read as a table ({error}).") from None
-    return compare_published(frame, paper)
+    if file.stem == "preference-and-clusters":
+        # It repeats SP of the association table, without intervals.
+        frame = frame[frame["metric"] != "SP"]
+    return frame
 
 
 Key = tuple[Any, ...]

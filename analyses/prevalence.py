@@ -118,7 +118,7 @@ def prevalence_bias(
     n = f"n = {first.n:,} images, {len(first.language):,} captions in {len(first.languages)} languages"
     title = f"Prevalence bias by depth of the list ({n})"
     split = ", ".join(f"{ranking.tower} {ranking.split_ties(low):,}" for ranking in rankings)
-    caption = (
+    caption = _finding(table, kept) + (
         f"Left: LBKL and DLBKL (natural log, P = {p:.4g} for the low-resource group, {_RULES.get(rule, rule)}; a share "
         "of 0 counts as 1e-9). Both are unsigned. Grey: where 95 of 100 retrievers fall that can't see languages, for "
         f"a pool with {100 * pool:.1f} % low-resource captions; a value there can't be told from chance. At k = 1 a "
@@ -131,6 +131,22 @@ def prevalence_bias(
     if len(kept) < len(asked):
         caption += f" Depths beyond the lists were left out: {', '.join(str(k) for k in asked if k not in kept)}."
     return Analysis("prevalence-bias", title, table, curves(table, [r.tower for r in rankings], title), caption)
+
+
+def _finding(table: pd.DataFrame, depths: Sequence[int]) -> str:
+    """Say what came out, in a sentence a tower, at ten captions or the nearest depth to it."""
+    k = min(depths, key=lambda depth: abs(depth - 10))
+    sentences = []
+    for tower, own in table.groupby("tower", sort=False):
+        rows = {row["metric"]: row for row in own.to_dict("records")}
+        share, bias = rows[f"low share@{k}"], rows[f"LBKL@{k}"]
+        sentences.append(
+            f"{tower}: of the first {k} captions {share['value']:.1f} % [{share['low']:.1f}, {share['high']:.1f}] are in "
+            f"low-resource languages, of the pool {share['null']:.1f} %; LBKL@{k} is {bias['value']:.3f} "
+            f"[{bias['low']:.3f}, {bias['high']:.3f}], where chance alone gives {bias['null']:.3f} "
+            f"[{bias['null low']:.3f}, {bias['null high']:.3f}]. "
+        )
+    return "".join(sentences)
 
 
 _RULES = {"half": "as published", "pool": "its share of the pool"}
@@ -256,7 +272,11 @@ def accuracy_scatter(
     counts = [f"{n:,} images" for n in dict.fromkeys(both.loc[both["n"] > 0, "n"])]
     counts += ["3,600 images of published values"] if len(theirs) else []
     title = f"{accuracy} against {bias} (n = {', '.join(counts)})"
-    caption = (
+    caption = "".join(
+        f"{row['tower']}: {accuracy} {row[accuracy]:.1f} %, {bias} {row[bias]:.3f}. "
+        for row in (own.to_dict("records") if len(own) else [])
+    )
+    caption += (
         f"{accuracy} in percent: whether one of the first captions describes the image, in any language. {bias}: "
         "further left is more even between low-resource languages and the rest, which is worth little without accuracy."
     )

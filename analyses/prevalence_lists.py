@@ -254,8 +254,8 @@ def ranked_list(
         )  # fmt: skip
     found = sum(row["group"] == "low" for row in rows)
     caption = (
-        f"One image's list; it says nothing about the others. Filled marks are captions of this image, hollow ones of "
-        f"another. {found} of {k} are in low-resource languages (tier map {name!r}), marked L."
+        f"{found} of the {k} captions are in low-resource languages (tier map {name!r}), marked L. Filled marks are "
+        "captions of this image, hollow ones of another. One image's list says nothing about the others."
     )
     return Analysis("ranked-list", title, table, figure, caption)
 

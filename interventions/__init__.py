@@ -5,10 +5,22 @@ from typing import TYPE_CHECKING
 from workbench._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from interventions.averaging import leave_one_out, pool_average
     from interventions.controls import MidToken, NormMatchedNoise, RandomEOS
     from interventions.eos_patch import MeanEOS, ParallelEOS
+    from interventions.erase_rows import Erase, fit_at_depths
 
-__all__ = ["MeanEOS", "MidToken", "NormMatchedNoise", "ParallelEOS", "RandomEOS"]
+__all__ = [
+    "Erase",
+    "MeanEOS",
+    "MidToken",
+    "NormMatchedNoise",
+    "ParallelEOS",
+    "RandomEOS",
+    "fit_at_depths",
+    "leave_one_out",
+    "pool_average",
+]
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
@@ -17,5 +29,9 @@ __getattr__, __dir__ = lazy_exports(
         "NormMatchedNoise": "interventions.controls",
         "ParallelEOS": "interventions.eos_patch",
         "RandomEOS": "interventions.controls",
+        "Erase": "interventions.erase_rows",
+        "fit_at_depths": "interventions.erase_rows",
+        "pool_average": "interventions.averaging",
+        "leave_one_out": "interventions.averaging",
     },
 )

@@ -6,6 +6,7 @@ from workbench._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from probes.cka import CKAResult, TierCKA, cka_by_depth, linear_cka, tier_difference, tier_means
+    from probes.classifiers import ClassifierComparison, ClassifierScore, compare_classifiers, stack_languages
     from probes.clusters import Clusters, cluster_labels, distinct_texts, most_influential
     from probes.concepts import Deduplication, deduplicate
     from probes.correlation import Correlation, correlate
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CKAResult",
     "CentroidCosine",
+    "ClassifierComparison",
+    "ClassifierScore",
     "Clusters",
     "Correlation",
     "Deduplication",
@@ -61,6 +64,7 @@ __all__ = [
     "check_triplets",
     "cka_by_depth",
     "cluster_labels",
+    "compare_classifiers",
     "correlate",
     "deduplicate",
     "distinct_captions",
@@ -85,6 +89,7 @@ __all__ = [
     "sensitivity_change",
     "silhouette_by_depth",
     "silhouette_scores",
+    "stack_languages",
     "tier_difference",
     "tier_gap",
     "tier_means",
@@ -160,5 +165,9 @@ __getattr__, __dir__ = lazy_exports(
         "win_intervals": "probes.self_preference",
         "win_rates": "probes.self_preference",
         "z_pooled": "probes.self_preference",
+        "ClassifierComparison": "probes.classifiers",
+        "ClassifierScore": "probes.classifiers",
+        "compare_classifiers": "probes.classifiers",
+        "stack_languages": "probes.classifiers",
     },
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analyses.association_clusters import published_preference_and_clusters
 from analyses.comparison import COLUMNS, compare_published, compare_run
 from analyses.prevalence import prevalence_bias
 from tests.analyses.factory import make_frame
@@ -154,11 +155,32 @@ def test_a_run_on_disk_is_read_whatever_its_form(tmp_path: Path):
     for path in (tmp_path, tmp_path / "results.parquet", tmp_path / "table.csv"):
         found = compare_run(path).table
         assert found["difference"].tolist() == pytest.approx(expected["difference"].tolist())
-    with pytest.raises(InputError, match="There is no"):
+    with pytest.raises(InputError, match="There is no table"):
         compare_run(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no table in .*empty"):
+        compare_run(tmp_path / "empty")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="can't be read"):
         compare_run(tmp_path / "bad.parquet")
+
+
+def test_the_folder_of_a_bias_run_is_read_too(tmp_path: Path):
+    preference = published_preference_and_clusters("Jina-E-v4")  # the paper's own table, as if a run had saved it
+    preference.save(tmp_path / "figures")
+    trials = pd.DataFrame(
+        {"tower": ["Jina-E-v4"], "corpus": ["3xcm"], "by": ["country"], "country": ["Kenya"], "direction": ["t2i"],
+         "metric": ["SP"], "value": [0.4], "low": [0.3], "high": [0.5]}
+    )  # fmt: skip
+    trials.to_csv(tmp_path / "figures" / "association-t2i.csv", index=False)
+    table = compare_run(tmp_path).table
+    assert len(table[table["metric"] == "SP"]) == 1  # not again from the table of silhouettes
+    assert table.loc[table["metric"] == "SP", "inside"].tolist() == [True]
+    assert (table.loc[table["metric"].isin(["TS", "IS"]), "difference"] == 0).all()
+    assert len(table[table["metric"] == "TS"]) == 16
+    correlation = table[table["metric"] == "TSC"].iloc[0]
+    assert correlation["published"] == 0.86
+    assert abs(correlation["difference"]) < 0.005
 
 
 def test_the_figure_shows_both_and_escapes_names():

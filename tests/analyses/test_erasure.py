@@ -122,7 +122,7 @@ LOOSE = ErasureThresholds(chance_margin=10.0)
 
 def test_a_language_that_pulls_captions_to_the_wrong_images_is_in_the_way() -> None:
     # Images vary along the language's feature, so every caption of it is pulled to those that have much there.
-    audit = audit_erasure(*made(3.0, shared=1.0), [LEACE()], tier_map=TIERS, attackers=["lda"], resamples=100)
+    audit = audit_erasure(*made(6.0, shared=1.0), [LEACE()], tier_map=TIERS, attackers=["lda"], resamples=100)
     found = judge_erasure(audit, direction="t2i", thresholds=LOOSE)
     assert found.kind == "contributes"
     assert found.tiers["LRL"]["change"] > found.tiers["LRL"]["allowed high"]

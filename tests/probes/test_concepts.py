@@ -41,6 +41,7 @@ def test_the_nearest_of_those_that_stay_is_named():
     found = deduplicate(at_degrees(0, 30, 20))
     assert found.kept == (0, 1)
     assert found.removed[2][0] == 1
+    assert deduplicate(at_degrees(30, 0, 20)).removed[2][0] == 0
 
 
 def test_length_is_no_matter_and_equal_rows_are_one_at_a_threshold_of_one():
