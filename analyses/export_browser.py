@@ -131,7 +131,10 @@ class Chrome:
             header = f'<!DOCTYPE html>\n<html><head>{_POLICY % "file:"}<style id="head-style"></style><title></title>'
 
         try:
-            self._kaleido = kaleido.Kaleido(page_generator=Page(mathjax=False), timeout=SECONDS)
+            # Extensions of the machine's own browser have no business here, and slow its start.
+            self._kaleido = kaleido.Kaleido(
+                page_generator=Page(mathjax=False), timeout=SECONDS, enable_extensions=False
+            )
         except ChromeNotFoundError:
             raise InputError(
                 "The formats pdf, svg and png are drawn by Chrome or Chromium, and none was found. Install one "

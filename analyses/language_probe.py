@@ -86,8 +86,8 @@ def classifier_accuracies(found: ClassifierComparison, *, subject: str = "") -> 
     )  # fmt: skip
     caption = (
         f"Percent of held-out captions whose language each classifier names{_of(subject)}. All are fitted on the same "
-        f"{found.train_images:,} images and scored on {found.test_images:,} others ({found.n_test:,} captions), so that "
-        "no image is on both sides; bars are 95 % intervals of a bootstrap over images. An asterisk marks classifiers "
+        f"{found.train_images:,} images and scored on {found.test_images:,} others ({found.n_test:,} captions), so that"
+        " no image is on both sides; bars are 95 % intervals of a bootstrap over images. An asterisk marks classifiers "
         "that are not linear."
     )
     return Analysis("language-classifiers", title, found.frame(), figure, caption)

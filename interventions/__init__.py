@@ -24,14 +24,14 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "Erase": "interventions.erase_rows",
         "MeanEOS": "interventions.eos_patch",
         "MidToken": "interventions.controls",
         "NormMatchedNoise": "interventions.controls",
         "ParallelEOS": "interventions.eos_patch",
         "RandomEOS": "interventions.controls",
-        "Erase": "interventions.erase_rows",
         "fit_at_depths": "interventions.erase_rows",
-        "pool_average": "interventions.averaging",
         "leave_one_out": "interventions.averaging",
+        "pool_average": "interventions.averaging",
     },
 )

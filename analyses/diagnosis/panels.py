@@ -1,5 +1,6 @@
 """The panels of a diagnosis beside the sweep's own: CKA and divergence by depth, and erasure with its placebo."""
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from analyses.base import Analysis
@@ -16,6 +17,8 @@ from workbench.trajectory import capture_language
 
 if TYPE_CHECKING:
     import numpy as np
+
+log = logging.getLogger("workbench")
 
 PERMUTATIONS = 20
 
@@ -43,11 +46,14 @@ def geometry_panels(
         rows[language] = capture_language(tower, tokens, depths).rows.numpy()
     subject = f"{tower.name} on {corpus.name}"
     cka = cka_by_depth(rows, depths=depths, permutations=PERMUTATIONS, seed=settings.seed)
-    divergence = divergence_by_depth(rows, source, depths=depths, distance="cosine", seed=settings.seed)
-    return [
-        cka_curves(cka, settings.tiers, subject=subject),
-        divergence_curves(divergence, settings.tiers, high=tiers[0], low=tiers[1], subject=subject),
-    ]
+    panels = [cka_curves(cka, settings.tiers, subject=subject)]
+    measured = {tier for language, tier in settings.tiers.items() if language != source}
+    if measured >= set(tiers):
+        divergence = divergence_by_depth(rows, source, depths=depths, distance="cosine", seed=settings.seed)
+        panels.append(divergence_curves(divergence, settings.tiers, high=tiers[0], low=tiers[1], subject=subject))
+    else:
+        log.info("divergence is left out: %s is the only language of its tier, and it is measured from it", source)
+    return panels
 
 
 def erasure_panel(verdict: Verdict) -> Analysis | None:

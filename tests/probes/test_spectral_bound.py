@@ -122,6 +122,20 @@ def test_attention_is_the_formula_by_hand():
     assert module._radius(norm) == 2
 
 
+@pytest.mark.parametrize("post", [False, True])
+def test_a_blocks_factor_is_the_formula_by_hand(post):
+    first, second = nn.LayerNorm(4, eps=1e-6), nn.LayerNorm(4, eps=1e-6)
+    with torch.no_grad():
+        first.weight.mul_(3.0)
+        second.weight.mul_(-2.0)
+    some = linear(torch.eye(4))
+    block = module._Block(post, (first, second), some, some, some, some, some, some, torch.relu, 1)
+    for least, spreads in (({id(first): 0.25, id(second): 4.0}, (0.5, 2.0)), (None, (1e-3, 1e-3))):
+        a, b = 3 / spreads[0], 2 / spreads[1]
+        expected = a * (1 + 5) * b * (1 + 7) if post else (1 + a * 5) * (1 + b * 7)
+        assert module._block_log10(block, 5.0, 7.0, least) == pytest.approx(math.log10(expected), abs=1e-4)
+
+
 def test_slopes_of_activations():
     assert module._steepest(torch.relu) == pytest.approx(1, abs=2e-4)
     assert module._steepest(nn.functional.gelu) == pytest.approx(1.1290, abs=2e-4)
