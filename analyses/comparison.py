@@ -121,7 +121,7 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
         files = [file for file in (place / "results.parquet", *figures) if file.is_file()]
     if not files or not files[0].is_file():
         raise InputError(
-            f"There is no table in {str(place)!r}. Give the folder of a finished sweep or bias run, a Parquet file or a "
+            f"There is no table in {str(place)!r}. Give the folder of a finished sweep or bias run, a Parquet file or a "  # noqa: E501
             "CSV file."
         )
     return compare_published(pd.concat([_read(file) for file in files], ignore_index=True), paper)

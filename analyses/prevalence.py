@@ -141,7 +141,7 @@ def _finding(table: pd.DataFrame, depths: Sequence[int]) -> str:
         rows = {row["metric"]: row for row in own.to_dict("records")}
         share, bias = rows[f"low share@{k}"], rows[f"LBKL@{k}"]
         sentences.append(
-            f"{tower}: of the first {k} captions {share['value']:.1f} % [{share['low']:.1f}, {share['high']:.1f}] are in "
+            f"{tower}: of the first {k} captions {share['value']:.1f} % [{share['low']:.1f}, {share['high']:.1f}] are in "  # noqa: E501
             f"low-resource languages, of the pool {share['null']:.1f} %; LBKL@{k} is {bias['value']:.3f} "
             f"[{bias['low']:.3f}, {bias['high']:.3f}], where chance alone gives {bias['null']:.3f} "
             f"[{bias['null low']:.3f}, {bias['null high']:.3f}]. "

@@ -158,7 +158,7 @@ def test_a_run_on_disk_is_read_whatever_its_form(tmp_path: Path):
     with pytest.raises(InputError, match="There is no table"):
         compare_run(tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no table in .*empty"):
+    with pytest.raises(InputError, match=r"no table in .*empty"):
         compare_run(tmp_path / "empty")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="can't be read"):
