@@ -125,8 +125,9 @@ def cluster_table(found: Clusters, what: str, tower: str, corpus: str) -> Analys
         tickvals=list(range(len(names))), ticktext=shown, range=[len(names) - 0.4, -0.6], ticks="", showgrid=False
     )
     caption = (
-        f"{tower}: the mean silhouette is {found.silhouette:.3f}, from {table['silhouette'].iloc[-1]:.3f} ({names[-1]}) to "  # noqa: E501
-        f"{table['silhouette'].iloc[0]:.3f} ({names[0]}). {corpus}: at 1 the {points} of a {what} lie together, far from the others; at 0 among them, below 0 nearer "  # noqa: E501
+        f"{tower}: mean silhouette {found.silhouette:.3f}, from {table['silhouette'].iloc[-1]:.3f} ({names[-1]}) to "
+        f"{table['silhouette'].iloc[0]:.3f} ({names[0]}). {corpus}: at 1 the {points} of a {what} lie together, far "
+        "from the others; at 0 among them, below 0 nearer "
         "to another's. No interval: the points are not a sample of anything."
     )
     return Analysis(f"clusters-by-{what}", title, table, figure, caption)
@@ -194,8 +195,9 @@ def preference_and_clusters(
     title = f"Self-preference and silhouettes by country, {tower} (n = {len(countries)} countries)"
     source = "Published values (s0 table 8, rounded to two places)" if published else f"{tower} on {corpus}"
     caption = (
-        f"{' '.join(_sentence(name, one) for name, one in found.items())} {source}. Left axis: self-preference SP; right axis: silhouettes. Countries in the order of their language's "  # noqa: E501
-        "share of Common Crawl, so that those on the right have least; countries of one language share its text "
+        f"{' '.join(_sentence(name, one) for name, one in found.items())} {source}. Left axis: self-preference SP; "
+        "right axis: silhouettes. Countries in the order of their language's share of Common Crawl, so that those on "
+        "the right have least; countries of one language share its text "
         "silhouette. Some countries "
         "share a value, so that a p value would mean nothing; read the correlation as a description."
     )

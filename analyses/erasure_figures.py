@@ -114,7 +114,8 @@ def erasure_changes(audit: ErasureAudit, eraser: str = "LEACE", *, direction: st
     n = audit.test_images
     title = f"{eraser}: change of {metric} by language ({n:,} held-out images)"
     last = rows[-1][0]
-    reach = 1.1 * max(1.0, float(moved[["value", "low", "high"]].abs().max().max()))
+    shown = moved[moved["draw"].isna()]
+    reach = 1.1 * max(1.0, float(shown[["value", "low", "high"]].abs().max().max()))
     figure.update_layout(
         template=TEMPLATE, title=title_above(title), height=190 + _ROW * (last + 1), legend=_LEGEND,
         margin={"l": 150, "r": 16, "t": 110, "b": 104}, hovermode="closest",

@@ -100,8 +100,9 @@ def judge_erasure(
     metric = _metric(audit)
     read = f"from {first['before']:.1f} to {first['after']:.1f} % on held-out images (chance {first['chance']:.1f} %)"
     sentence = (
-        f"{kind.capitalize()}: on {tower}, {eraser}{rank} takes a {next(iter(attacks))} classifier of the language "
-        f"{read}, and the {lowest} mean of {direction} {metric} moves by {_signed(tiers[lowest])} points{end}"
+        f"{kind.capitalize()}: on {tower}, {eraser}{rank} takes a linear classifier of the language "
+        f"({next(iter(attacks))}) {read}, and "
+        f"the {lowest} mean of {direction} {metric} moves by {_signed(tiers[lowest])} points{end}"
     )
     return ErasureVerdict(kind, sentence, eraser, tiers, attacks)
 

@@ -66,6 +66,8 @@ def classifier_accuracies(found: ClassifierComparison, *, subject: str = "") -> 
             hovertemplate="%{hovertext}<extra></extra>",
         )  # fmt: skip
     levels = [("chance", found.chance, "dash"), ("majority", found.majority, "dashdot")]
+    if abs(found.chance - found.majority) < 0.05:
+        levels = [("chance and majority", found.chance, "dash")]
     if not np.isnan(found.token_count):
         levels.append(("token count alone", found.token_count, "dot"))
     for name, level, dash in levels:
@@ -111,7 +113,7 @@ def confusion_figure(found: ClassifierComparison, classifier: str = "logistic", 
     figure = go.Figure(
         go.Heatmap(
             x=names, y=names, z=shares, colorscale="Cividis", zmin=0, zmax=100, xgap=1, ygap=1,
-            text=[["" if share < 0.5 else f"{share:.0f}" for share in row] for row in shares],
+            text=[["" if share < 0.5 else f"{np.floor(share + 0.5):.0f}" for share in row] for row in shares],
             texttemplate="" if small else "%{text}", textfont={"size": 11},
             hovertemplate="%{y} named %{x}: %{z:.1f} %<extra></extra>",
             colorbar={"title": {"text": "%", "side": "right", "font": {"size": 12}}, "thickness": 12},

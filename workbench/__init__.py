@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.intervention import Context, Intervention
     from workbench.languages import tiers
     from workbench.runs import Run
+    from workbench.scoring import score
     from workbench.sweeps import SweepResult, sweep
     from workbench.towers.base import Tower
     from workbench.towers.loading import load_tower
@@ -46,6 +47,7 @@ _EXPORTS = {
     "load_corpus": "workbench.corpora.loading",
     "load_tower": "workbench.towers.loading",
     "open_trajectory": "workbench.trajectory",
+    "score": "workbench.scoring",
     "sweep": "workbench.sweeps",
     "tiers": "workbench.languages",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "load_corpus",
     "load_tower",
     "open_trajectory",
+    "score",
     "sweep",
     "tiers",
 ]

@@ -60,7 +60,7 @@ class INLP(LinearEraser):
         *,
         classifier: Literal["logistic", "svm"] = "logistic",
         C: float = 1.0,
-        tolerance: float = 3e-3,
+        tolerance: float = 2e-3,
         max_iter: int = 100,
         affine: bool = True,
     ) -> None:

@@ -134,7 +134,9 @@ def test_a_language_that_no_image_knows_of_is_a_symptom() -> None:
     found = judge_erasure(audit, direction="t2i", thresholds=LOOSE)
     assert found.kind == "symptom"
     assert found.attacks["lda"]["before"] > 95
-    assert found.sentence.startswith("Symptom: on these embeddings, LEACE (rank 3) takes a lda classifier")
+    assert found.sentence.startswith(
+        "Symptom: on these embeddings, LEACE (rank 3) takes a linear classifier of the language (lda)"
+    )
 
 
 def test_content_that_falls_with_the_language_is_in_use() -> None:

@@ -28,7 +28,7 @@ def test_accuracies_stand_beside_shuffled_labels_and_baselines(found: Classifier
     assert list(accuracy.x) == [score.accuracy for score in found.scores]
     assert list(shuffled.x) == [score.control for score in found.scores]
     assert [(trace.x[0], trace.line.dash) for trace in levels] == [
-        (found.chance, "dash"), (found.majority, "dashdot"), (found.token_count, "dot"),
+        (found.chance, "dash"), (found.token_count, "dot"),
     ]  # fmt: skip
     assert list(figure.layout.yaxis.ticktext) == ["logistic regression", "5 nearest neighbours *"]
     assert "40 held-out images, 3 languages" in answer.title

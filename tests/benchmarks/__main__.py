@@ -22,6 +22,8 @@ from pathlib import Path
 import torch
 
 from interventions import ParallelEOS
+from tests.benchmarks import inlp, pool, silhouette
+from tests.benchmarks.timing import alternate, row
 from workbench.corpora import load_corpus
 from workbench.engine import sweep_batch_size, sweep_pass
 from workbench.hooks import HookManager
@@ -34,32 +36,6 @@ from workbench.towers.transformers_dual import MetaClip2Tower
 from workbench.trajectory import batches, capture_language
 
 PEER_BATCH = 64
-
-
-def alternate(rounds: int, *arms: Callable[[], object]) -> list[list[float]]:
-    """Time the arms in turn, after one unmeasured turn; seconds by arm."""
-    times: list[list[float]] = [[] for _ in arms]
-    for turn in range(rounds + 1):
-        for arm, kept in zip(arms, times, strict=True):
-            start = time.perf_counter()
-            arm()
-            if turn:
-                kept.append(time.perf_counter() - start)
-    return times
-
-
-def row(name: str, target: str, slow: list[float], fast: list[float], *, inverse: bool = False) -> dict:
-    """Summarise two arms as the ratio of their medians, with the range over turns."""
-    a, b = statistics.median(slow), statistics.median(fast)
-    pairs = [f / s if inverse else s / f for s, f in zip(slow, fast, strict=True)]
-    return {
-        "what": name,
-        "target": target,
-        "ratio": b / a if inverse else a / b,
-        "range": f"{min(pairs):.2f}–{max(pairs):.2f}",
-        "peer_s": a,
-        "ours_s": b,
-    }
 
 
 def full_padding(tower: Tower, tokens: Tokens) -> Tokens:
@@ -219,9 +195,10 @@ def main() -> None:
     """Run the benchmarks and print the table."""
     parser = argparse.ArgumentParser(description="Speed, as ratios against a peer in the same run.")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each arm")
-    parser.add_argument("--only", choices=["causal", "bidirectional", "wide", "demo"], help="one part")
     parser.add_argument("--captions", type=int, default=256, help="captions of the built-in towers")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    names = ["causal", "bidirectional", "wide", "demo", "silhouette", "inlp", "pool"]
+    parser.add_argument("--only", choices=names, help="one part")
     arguments = parser.parse_args()
     parts: dict[str, Callable[[], list[dict]]] = {
         "causal": lambda: built_in("emoji-causal", arguments.rounds, arguments.captions, {"sweep": "≥ 6"}),
@@ -230,6 +207,9 @@ def main() -> None:
         ),
         "wide": lambda: wide(arguments.rounds),
         "demo": lambda: demo(min(arguments.rounds, 3)),
+        "silhouette": lambda: silhouette.measure(arguments.rounds),
+        "inlp": lambda: inlp.measure(arguments.rounds),
+        "pool": lambda: pool.measure(arguments.rounds),
     }
     rows = [line for name, part in parts.items() if arguments.only in (None, name) for line in part()]
     if arguments.json:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.metrics import silhouette_samples, silhouette_score
 
 from probes.silhouette import silhouette_scores
+from tests.benchmarks.timing import alternate, row
 
 POINTS, WIDTH, LABELS = 20_000, 512, 11
 
@@ -33,9 +34,6 @@ def measure(rounds: int) -> list[dict]:
     list of dict
         Rows of the benchmark's table.
     """
-    # Imported here, since the table's own module lists this one.
-    from tests.benchmarks.__main__ import alternate, row
-
     rows, labels = points()
     few = slice(0, 2_000)
     theirs = np.asarray(silhouette_samples(rows[few].astype(np.float64), labels[few], metric="cosine"))
