@@ -12,9 +12,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analyses.base import Analysis
-from analyses.frames import DIRECTIONS, Group, Number, SweepView, finite, interval
+from analyses.curves import published_text
+from analyses.frames import DIRECTIONS, FROZEN, Group, Number, SweepView, finite, interval
 from analyses.menus import add_traces
-from analyses.theme import INK, TEMPLATE, Style, label, language_style, tier_style
+from analyses.theme import INK, PUBLISHED, TEMPLATE, Style, label, language_style, tier_style
 from workbench.errors import InputError
 
 _UNSEEN_COLUMNS = ("language", "direction", "metric", "value", "low", "high", "n")
@@ -71,7 +72,7 @@ def baseline(
     add_traces(figure, traces, direction, titles)
     title = f"Frozen tower: {metric} by language ({view.images})"
     _lay_out(figure, blocks, view.top(metric), title)
-    return Analysis("baseline", title, _table(view, blocks, extra), figure, _caption(view, bool(extra)))
+    return Analysis("baseline", title, _table(view, blocks, extra), figure, _caption(view, bool(extra), metric))
 
 
 def _blocks(view: SweepView, direction: str, metric: str) -> list[_Block]:
@@ -106,6 +107,24 @@ def _traces(
             dots = _dots(own, numbers, "unseen captions", "diamond-open")
             dots.y = [row + 0.28 for row, _ in own]
             traces.append(dots)
+    marks = [(row, group, view.mark(group, FROZEN, None, direction, metric)) for row, group in rows]
+    found = [(row, group, mark) for row, group, mark in marks if mark is not None]
+    if found:
+        traces.append(
+            go.Scatter(
+                x=[mark.value for _, _, mark in found],
+                y=[row for row, _, _ in found],
+                mode="markers",
+                name="published",
+                marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
+                hovertext=[
+                    f"<b>published</b> ({label(mark.where)})<br>{label(group.name)} {mark.value:.1f}<br>"
+                    f"this run {mark.verdict}"
+                    for _, group, mark in found
+                ],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
     return traces
 
 
@@ -199,6 +218,9 @@ def _table(view: SweepView, blocks: list[_Block], extra: dict[tuple, Number]) ->
                         record |= dict(zip((name, f"{name} low", f"{name} high"), ends, strict=True))
                         if number is not None:
                             record.setdefault(f"{source}n", number.n)
+                        mark = view.mark(group, FROZEN, None, direction, metric) if numbers is not None else None
+                        if mark is not None:
+                            record |= {f"{name} published": mark.value, f"{name} difference": mark.difference}
             records.append(record)
     return pd.DataFrame(records)
 
@@ -224,7 +246,7 @@ def _unseen(frame: pd.DataFrame | None, view: SweepView) -> dict[tuple, Number]:
     return numbers
 
 
-def _caption(view: SweepView, unseen: bool) -> str:
+def _caption(view: SweepView, unseen: bool, metric: str) -> str:
     text = (
         f"{view.subject}, no patch. A mark is a language, its bar the 95 % interval of a bootstrap over "
         f"images ({view.images}, caption protocol {view.protocol!r})."
@@ -236,4 +258,4 @@ def _caption(view: SweepView, unseen: bool) -> str:
         text += " No language has a tier."
     if unseen:
         text += " Hollow diamonds are scored on those captions alone that the tower never saw in training."
-    return text
+    return text + published_text(view, [metric], [None])

@@ -12,11 +12,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analyses.base import Analysis
-from analyses.curves import last_of
+from analyses.curves import last_of, published_text
 from analyses.frames import DIRECTIONS, Group, Number, SweepView, finite, interval
 from analyses.menus import add_traces
 from analyses.rescue import ordered_groups
-from analyses.theme import INK, TEMPLATE, depth_name, intervention_styles, label
+from analyses.theme import INK, PUBLISHED, TEMPLATE, depth_name, intervention_styles, label
 from workbench.errors import InputError
 
 
@@ -65,7 +65,7 @@ def checkpoint_table(
         f"{view.subject}, patched at {depth_name(chosen)} of N = {last}.{note} A mark is the change of "
         f"{metric} against the frozen tower in points, its bar the 95 % interval of a paired bootstrap over "
         f"images ({view.images}, caption protocol {view.protocol!r}): both arms see the same resamples. Left "
-        "of the line at zero, the patch does harm."
+        f"of the line at zero, the patch does harm.{published_text(view, [f'lift {metric}'], [chosen])}"
     )
     return Analysis("checkpoint", title, _table(view, groups, chosen, direction, metric), figure, caption)
 
@@ -125,6 +125,28 @@ def _traces(
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )  # fmt: skip
+    marks = [
+        (place + (k - (len(styles) - 1) / 2) * step, group, name, mark)
+        for k, name in enumerate(styles)
+        for place, group in rows
+        if (mark := view.mark(group, name, depth, direction, f"lift {metric}")) is not None
+    ]
+    if marks:
+        traces.append(
+            go.Scatter(
+                x=[mark.value for *_, mark in marks],
+                y=[place for place, *_ in marks],
+                mode="markers",
+                name="published",
+                marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
+                hovertext=[
+                    f"<b>published</b> ({label(mark.where)})<br>{label(group.name)}, {label(name)}<br>"
+                    f"lift {mark.value:.1f} points<br>this run {mark.verdict}"
+                    for _, group, name, mark in marks
+                ],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+        )
     return traces
 
 
@@ -179,6 +201,9 @@ def _table(view: SweepView, groups: list[Group], depth: int, direction: str, met
             percent = share and Number(100 * share.value, 100 * share.low, 100 * share.high, share.n)
             column = _free(name, record)
             record |= _cells(column, parts[""])
+            mark = view.mark(group, name, depth, direction, metric)
+            if mark is not None:
+                record |= {f"{column} published": mark.value, f"{column} difference": mark.difference}
             record |= _cells(f"{column} lift", parts["lift "])
             record |= _cells(f"{column} rescued %", percent)
         records.append(record)
@@ -190,7 +215,7 @@ def _table(view: SweepView, groups: list[Group], depth: int, direction: str, met
 
 def _free(name: str, record: Mapping[str, Any]) -> str:
     """Return a name for an intervention's columns; it may be called anything, also what another column is."""
-    while any(f"{name}{ending}" in record for ending in ("", " lift", " rescued %")):
+    while any(f"{name}{ending}" in record for ending in ("", " lift", " rescued %", " published")):
         name = f"patch {name}"
     return name
 

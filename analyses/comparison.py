@@ -5,8 +5,6 @@ metric, by the name tables of ``analyses/published/``. A difference is no verdic
 without intervals, sometimes of images or a direction that the paper does not name, and each row says so.
 """
 
-import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,10 @@ import plotly.graph_objects as go
 
 from analyses.base import Analysis
 from analyses.prevalence_figure import LEGEND
-from analyses.published_values import corpus_name, country_name, load_published, published_rows, tower_name
-from analyses.theme import FAINT, TEMPLATE, label, language_name
+from analyses.published_match import COLUMNS, Matches, is_published, match_published
+from analyses.published_values import corpus_name, tower_name
+from analyses.theme import FAINT, PUBLISHED, TEMPLATE, label, language_name
 from workbench.errors import InputError, suggest
-from workbench.languages import tiers
-
-COLUMNS = [
-    "tower", "corpus", "language", "tier", "country", "intervention", "depth", "direction", "metric", "value", "low",
-    "high", "n", "published", "printed", "unit", "difference", "inside", "paper", "table", "note",
-]  # fmt: skip
-
-# Metrics that the bench has in percent where papers print shares of one.
-_IN_PERCENT = ("Acc@", "NDCG", "R@", "MRR")
 
 
 def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis:
@@ -59,29 +49,16 @@ def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis
             f"The frame {'is empty' if not lacking else 'lacks ' + ', '.join(lacking)}. Give the results of a sweep or "
             "the table of an analysis, with tower, corpus, metric and value."
         )
-    published = _published(paper)
-    notes = {row["file"]: row["notes"] for row in published_rows("index.csv")}
-    rows: list[dict[str, Any]] = []
-    skipped = 0
-    partial = _partial_tiers(frame)
-    for row in _run_rows(frame):
-        if row["language"] == "mean" and row["tier"] in partial:
-            continue
-        for other in published.get(_key(row), []):
-            if other["direction"] and row["direction"] and other["direction"] != row["direction"]:
-                continue
-            if row["P rule"] not in ("", "half") and "KL@" in row["metric"]:
-                skipped += 1
-                continue
-            rows.append(_compared(row, other, notes[other["file"]]))
+    found = match_published(frame, paper)
+    rows, partial, skipped = found.rows, found.partial, found.skipped
     if not rows:
-        raise InputError(_nothing(frame, published, skipped))
+        raise InputError(_nothing(frame, found))
     table = pd.DataFrame(rows)[COLUMNS]
     inside = table["inside"].dropna()
     towers = ", ".join(dict.fromkeys(Path(tower).name for tower in table["tower"]))
     title = f"Run and published values, {towers} (n = {len(table)} numbers)"
     caption = (
-        "Filled: this run with its 95 % interval. Hollow: the value that the paper prints for the same tower, "
+        "Filled: this run with its 95 % interval. Hollow star: the value that the paper prints for the same tower, "
         "benchmark, language or country, intervention and depth. "
         + (
             f"{int(inside.sum())} of {len(inside)} published values lie within the interval, half a unit of their last "
@@ -97,6 +74,28 @@ def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis
     if skipped:
         caption += f" {skipped} divergences were left out: the published ones have P = ½, and this run has another."
     return Analysis("comparison", title, table, _figure(rows, title), caption.strip())
+
+
+def beside_published(*tables: "pd.DataFrame | Analysis") -> list[Analysis]:
+    """Compare a run for its page: one analysis, or none where nothing of it is published.
+
+    Parameters
+    ----------
+    *tables : pandas.DataFrame or Analysis
+        A sweep's frame; analyses of which nothing can be published are passed over.
+    """
+    frames = [
+        _comparable(one.name, one.table) if isinstance(one, Analysis) else one
+        for one in tables
+        if not isinstance(one, Analysis) or one.name in COMPARED
+    ]
+    if not frames:
+        return []
+    frame = pd.concat(frames, ignore_index=True)
+    pairs = frame[["tower", "corpus"]].drop_duplicates().itertuples(index=False)
+    if not any(is_published(str(tower), str(corpus)) for tower, corpus in pairs) or not match_published(frame).rows:
+        return []
+    return [compare_published(frame)]
 
 
 def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
@@ -117,17 +116,17 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
     place = Path(path)
     files = [place]
     if place.is_dir():
-        figures = [place / "figures" / f"{name}.csv" for name in _TABLES]
+        figures = [place / "figures" / f"{name}.csv" for name in COMPARED]
         files = [file for file in (place / "results.parquet", *figures) if file.is_file()]
     if not files or not files[0].is_file():
         raise InputError(
-            f"There is no table in {str(place)!r}. Give the folder of a finished sweep or bias run, a Parquet file or a "  # noqa: E501
-            "CSV file."
+            f"There is no table in {str(place)!r}. Give the folder of a finished sweep or bias run, a Parquet file or "
+            "a CSV file."
         )
     return compare_published(pd.concat([_read(file) for file in files], ignore_index=True), paper)
 
 
-_TABLES = ("prevalence-bias", "association-t2i", "association-i2i", "preference-and-clusters")
+COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference-and-clusters")
 
 
 def _read(file: Path) -> pd.DataFrame:
@@ -138,109 +137,24 @@ def _read(file: Path) -> pd.DataFrame:
             frame = pd.read_parquet(file)
     except (ValueError, OSError) as error:
         raise InputError(f"{str(file)!r} can't be read as a table ({error}).") from None
-    if file.stem == "preference-and-clusters":
-        # It repeats SP of the association table, without intervals.
-        frame = frame[frame["metric"] != "SP"]
-    return frame
+    return _comparable(file.stem, frame)
 
 
-Key = tuple[Any, ...]
+def _comparable(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    # This one repeats SP of the association table, without intervals.
+    return table[table["metric"] != "SP"] if name == "preference-and-clusters" else table
 
 
-def _key(row: dict[str, Any]) -> Key:
-    tier = row["tier"] if row["language"] == "mean" else ""
-    source = frozenset(row["source"].split("+")) if row["source"] else frozenset()
-    return (
-        row["tower"], row["corpus"], row["language"], tier, row["country"], row["intervention"], source, row["depth"],
-        row["metric"],
-    )  # fmt: skip
-
-
-def _published(paper: str | None) -> dict[Key, list[dict[str, Any]]]:
-    frame = load_published(paper)
-    found: dict[Key, list[dict[str, Any]]] = {}
-    for raw in frame[frame["tower"].ne("") & frame["corpus"].ne("") & frame["value"].notna()].to_dict("records"):
-        row: dict[str, Any] = {str(key): value for key, value in raw.items()}
-        row["intervention"] = row["intervention"] or "none"
-        row["depth"] = None if pd.isna(row["depth"]) else int(row["depth"])
-        row["scale"] = 100.0 if row["unit"] == "fraction" and row["metric"].startswith(_IN_PERCENT) else 1.0
-        found.setdefault(_key(row), []).append(row)
-    return found
-
-
-def _run_rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    texts = ("language", "tier", "country", "intervention", "source", "direction", "by", "P rule")
-    for raw in frame.to_dict("records"):
-        row: dict[str, Any] = {str(key): value for key, value in raw.items()}
-        row |= {name: "" if _missing(row.get(name)) else str(row[name]) for name in texts}
-        if row["by"] not in ("", "all", "country") or _missing(row["value"]):
-            continue
-        row["given"] = {name: str(row[name]) for name in ("tower", "corpus")}
-        row |= {"tower": tower_name(str(row["tower"])), "corpus": corpus_name(str(row["corpus"]))}
-        if row["country"]:
-            # Where countries are told apart, their language is no key of its own.
-            row |= {"country": country_name(row["country"]), "language": ""}
-        row["intervention"] = row["intervention"] or "none"
-        # Controls read rows of a language too, but papers name a source only where content comes from it.
-        row["source"] = row["source"] if row["intervention"].split(" ")[0] in ("parallel", "mean") else ""
-        row["depth"] = None if _missing(row.get("depth")) else int(row["depth"])
-        row["metric"] = str(row["metric"])
-        yield row
-
-
-def _partial_tiers(frame: pd.DataFrame) -> list[str]:
-    """Tiers whose mean is taken over other languages than the paper's (S3-07, S3-08)."""
-    if not {"tier", "language"} <= set(frame.columns):
-        return []
-    full: dict[str, set[str]] = {}
-    for language, tier in tiers("s3").items():
-        full.setdefault(tier, set()).add(language)
-    languages, names = frame["language"].astype(str), frame["tier"].astype(str)
-    means = dict.fromkeys(names[languages == "mean"])
-    return [tier for tier in means if set(languages[(names == tier) & (languages != "mean")]) != full.get(tier)]
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
-
-
-def _compared(row: dict[str, Any], other: dict[str, Any], note: str) -> dict[str, Any]:
-    published = other["scale"] * other["value"]
-    low, high = (None if _missing(row.get(end)) else float(row[end]) for end in ("low", "high"))
-    slack = other["scale"] * 0.5 * 10.0 ** -len(other["text"].partition(".")[2]) * (1 + 1e-9)
-    inside = None if low is None or high is None else low - slack <= published <= high + slack
-    notes = [note] if note else []
-    if row["direction"] and not other["direction"]:
-        notes.append("the paper does not name the direction of this number")
-    return {
-        **{name: row.get(name) for name in COLUMNS if name in row},
-        "tower": row["given"]["tower"],
-        "corpus": row["given"]["corpus"],
-        "value": float(row["value"]),
-        "low": low,
-        "high": high,
-        "n": None if _missing(row.get("n")) else int(row["n"]),
-        "published": published,
-        "printed": other["text"],
-        "unit": "percent" if other["scale"] == 100 else other["unit"],
-        "difference": float(row["value"]) - published,
-        "inside": inside,
-        "paper": other["paper"],
-        "table": other["table"],
-        "note": "; ".join(notes),
-    }
-
-
-def _nothing(frame: pd.DataFrame, published: dict[Key, list[dict[str, Any]]], skipped: int) -> str:
+def _nothing(frame: pd.DataFrame, found: Matches) -> str:
     by_corpus: dict[str, list[str]] = {}
-    for tower, corpus, *_ in published:
+    for tower, corpus, _ in found.published:
         by_corpus.setdefault(corpus, [])
         if tower not in by_corpus[corpus]:
             by_corpus[corpus].append(tower)
     known = "; ".join(f"{corpus}: {', '.join(towers)}" for corpus, towers in by_corpus.items())
     towers, corpora = ([str(name) for name in frame[column].unique()] for column in ("tower", "corpus"))
     same = [c for c in corpora if any(tower_name(t) in by_corpus.get(corpus_name(c), []) for t in towers)]
-    if same and skipped:
+    if same and found.skipped:
         return (
             f"The divergences of this run have a P that is not the published ½, and nothing else of it is published "
             f"for {', '.join(same)}. Run it with prior='half'."
@@ -248,7 +162,9 @@ def _nothing(frame: pd.DataFrame, published: dict[Key, list[dict[str, Any]]], sk
     if same:
         metrics = ", ".join(
             dict.fromkeys(
-                key[-1] for key in published if key[1] in map(corpus_name, same) and key[0] in map(tower_name, towers)
+                metric
+                for tower, corpus, metric in found.published
+                if corpus in map(corpus_name, same) and tower in map(tower_name, towers)
             )
         )
         return (
@@ -295,7 +211,7 @@ def _figure(rows: list[dict[str, Any]], title: str) -> go.Figure:
         )  # fmt: skip
         figure.add_scatter(
             x=[row["published"] for row in group], name="published", legendgroup="published",
-            marker={"symbol": "diamond-open", "size": 11, "color": "#b55508", "line": {"width": 2}},
+            marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
             row=place, col=1, **shared,
         )  # fmt: skip
         figure.update_xaxes(title_text=label(unit), row=place, col=1)

@@ -1,6 +1,6 @@
 """The parts that all rescue figures are made of: the curves of one language, and marks on the depth axis."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analyses.frames import Group, Number, SweepView, finite, interval
-from analyses.theme import FAINT, FROZEN, SOURCE, Style, depth_name, depth_ticks, intervention_styles, label
+from analyses.theme import FAINT, FROZEN, PUBLISHED, SOURCE, Style, depth_name, depth_ticks, intervention_styles, label
 from workbench.errors import InputError
 
 _TIDY = (
@@ -132,7 +132,54 @@ def panel(
         name = f"{source.language} itself, no patch"
         key = f"source {source.language}"
         lines.append(_level(ends, [number] * 2, SOURCE, name, key, source, metric, axis, legend, brief))
-    return [*bands, *lines]
+    return [*bands, *lines, *_published(view, group, direction, metric, axis, legend)]
+
+
+def _published(view: SweepView, group: Group, direction: str, metric: str, axis: str, legend: bool) -> list[go.Scatter]:
+    """Return the published values as one trace, at the same places in every panel; none where nothing is published."""
+    places = dict.fromkeys(key[2:4] for key in view.published if key[5] == metric)
+    if not places:
+        return []
+    marks = [view.mark(group, name, depth, direction, metric) for name, depth in places]
+    values = [None if mark is None else mark.value for mark in marks]
+    texts = [
+        ""
+        if mark is None
+        else f"<b>published</b> ({label(mark.where)})<br>{label(group.name)}, {label(name)}"
+        f"{'' if depth is None else f', {depth_name(depth)}'}<br>"
+        f"{label(metric)} {mark.value:.1f}<br>this run {mark.verdict}"
+        for (name, depth), mark in zip(places, marks, strict=True)
+    ]
+    return [
+        go.Scatter(
+            # The frozen tower has no depth; its mark stands at the end of its level.
+            x=[view.depths[0] - 0.3 if depth is None else depth for _, depth in places],
+            y=finite(values),
+            mode="markers",
+            name="published",
+            legendgroup="published",
+            showlegend=legend,
+            marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
+            hovertext=texts,
+            hovertemplate="%{hovertext}<extra></extra>",
+            xaxis=f"x{axis}",
+            yaxis=f"y{axis}",
+        )
+    ]
+
+
+def published_text(view: SweepView, metrics: Collection[str], depths: Collection[int | None] | None = None) -> str:
+    """Say for a caption what the hollow stars are, or nothing; of some depths, where None is the frozen tower."""
+    marks = [m for key, m in view.published.items() if key[5] in metrics and (depths is None or key[3] in depths)]
+    if not marks:
+        return ""
+    told = [mark.inside for mark in marks if mark.inside is not None]
+    papers = ", ".join(dict.fromkeys(mark.where for mark in marks))
+    return (
+        f" Hollow stars are published values ({papers}), which have no interval of their own; {sum(told)} of "
+        f"{len(told)} lie within the interval of this run, and the table has each difference. Where the paper does not "
+        "name the direction, a value stands in both."
+    )
 
 
 def restyle(traces: Sequence[go.Scatter]) -> dict[str, list[Any]]:
@@ -239,7 +286,7 @@ def depth_axis(view: SweepView, at_most: int) -> dict[str, Any]:
     return {"range": [view.depths[0] - 0.5, view.depths[-1] + 0.5], **depth_ticks(view.depths, at_most)}
 
 
-def tidy(frame: pd.DataFrame, groups: Sequence[Group], metrics: Sequence[str]) -> pd.DataFrame:
+def tidy(frame: pd.DataFrame, view: SweepView, groups: Sequence[Group], metrics: Sequence[str]) -> pd.DataFrame:
     """Return the rows of a frame that a figure shows, in the order of the figure."""
     order = {group: place for place, group in enumerate(groups)}
     columns = (frame["language"], frame["tier"].fillna(""), frame["metric"])
@@ -248,4 +295,23 @@ def tidy(frame: pd.DataFrame, groups: Sequence[Group], metrics: Sequence[str]) -
         for language, tier, metric in zip(*columns, strict=True)
     ]
     shown = sorted((place for place, key in enumerate(keys) if key >= 0), key=keys.__getitem__)
-    return frame.iloc[shown][list(_TIDY)].reset_index(drop=True)
+    return with_published(frame.iloc[shown][list(_TIDY)].reset_index(drop=True), view)
+
+
+def with_published(table: pd.DataFrame, view: SweepView) -> pd.DataFrame:
+    """Add the columns published, difference and inside to a tidy table, where anything in it is published."""
+    if not view.published:
+        return table
+    marks = [
+        view.mark(Group(str(language), str(tier or "")), str(name), None if pd.isna(depth) else int(depth), *rest)
+        for language, tier, name, depth, *rest in table[
+            ["language", "tier", "intervention", "depth", "direction", "metric"]
+        ].itertuples(index=False)
+    ]
+    if not any(marks):
+        return table
+    return table.assign(
+        published=[None if mark is None else mark.value for mark in marks],
+        difference=[None if mark is None else mark.difference for mark in marks],
+        inside=["" if mark is None or mark.inside is None else "yes" if mark.inside else "no" for mark in marks],
+    )

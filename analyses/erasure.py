@@ -9,13 +9,14 @@ that many dimensions costs; and a classifier that is not linear shows what a lin
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analyses.image_scores import DIRECTIONS, image_scores, tier_groups, unit_languages
 from interventions.erasers import INLP, LEACE, Eraser, LinearEraser, MeanDifference, random_ablations
+from interventions.erasers.inlp import RowsExhausted
 from probes.classifiers import LINEAR, check_classifiers, fit_predict
 from workbench.arrays import ArrayLike
 from workbench.errors import InputError
@@ -53,6 +54,8 @@ class ErasureAudit:
         Which placebo each eraser is compared with.
     languages : tuple of str
     train_images, test_images : int
+    notes : tuple of str
+        What was left out, and why.
     """
 
     retrieval: "pd.DataFrame" = field(repr=False)
@@ -62,6 +65,7 @@ class ErasureAudit:
     languages: tuple[str, ...]
     train_images: int
     test_images: int
+    notes: tuple[str, ...] = ()
 
 
 def default_erasers(languages: int, d: int) -> list[Eraser]:
@@ -115,6 +119,7 @@ def audit_erasure(
     gallery: ArrayLike,
     erasers: Sequence[Eraser] | None = None,
     *,
+    extra: Sequence[Eraser] = (),
     images: "ArrayLike | None" = None,
     tier_map: str | Mapping[str, str] = "s3",
     metric: str = "R@1",
@@ -135,7 +140,9 @@ def audit_erasure(
     gallery : array of shape (image, d)
         Embeddings of the images; never erased. Held-out captions are ranked against held-out images.
     erasers : sequence of Eraser, optional
-        Not fitted; :func:`default_erasers` by default.
+        Not fitted; :func:`default_erasers` by default, without ranks of INLP that the rows don't hold.
+    extra : sequence of Eraser
+        Beside those.
     images : array of shape (image,), optional
         Ids, for the split; the row numbers by default.
     tier_map : str or mapping
@@ -159,7 +166,17 @@ def audit_erasure(
     job = _Job(
         embeddings, gallery, images, tier_map, metric, attackers, draws, test_share, seed, resamples, tower, corpus
     )
-    return job.run(default_erasers(len(job.rows), job.width) if erasers is None else list(erasers))
+    if erasers is not None:
+        return job.run([*erasers, *extra])
+    # Ranks that nobody asked for may be more than a small sample holds.
+    chosen = [*default_erasers(len(job.rows), job.width), *extra]
+    try:
+        return job.run(chosen)
+    except RowsExhausted as stop:
+        fitting = [one for one in chosen if not isinstance(one, INLP) or (one.rank or 0) <= stop.reached]
+        dropped = [one.label for one in chosen if one not in fitting]
+        note = f"{', '.join(dropped)} left out: {int(job.train.sum())} images hold no more than rank {stop.reached}."
+        return replace(job.run(fitting), notes=(note,))
 
 
 class _Job:
@@ -213,9 +230,9 @@ class _Job:
             raise InputError("No eraser came. Give LEACE(), for one.")
         training = np.concatenate([rows[self.train] for rows in self.rows.values()])
         names = np.array(self.languages)[self.codes[True]]
+        fitted = _fit_all(erasers, training, names)
         self._put(BEFORE, None, None, self.frozen)
         self._attack(BEFORE, None, "nothing", None, None, self.attackers)
-        fitted = _fit_all(erasers, training, names)
         placebo = {}
         for label, one in fitted.items():
             rank = one.rank_ if isinstance(one, LinearEraser) else None

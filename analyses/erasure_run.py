@@ -15,7 +15,7 @@ import numpy as np
 from analyses.averaging import AveragingGains, average_languages
 from analyses.averaging_figures import averaging_figure
 from analyses.base import Analysis
-from analyses.erasure import ErasureAudit, audit_erasure, default_erasers
+from analyses.erasure import ErasureAudit, audit_erasure
 from analyses.erasure_depths import language_by_depth
 from analyses.erasure_figures import erasure_attacks, erasure_changes
 from analyses.erasure_ranks import erasure_by_rank
@@ -53,6 +53,8 @@ class ErasureStudy:
         Between what LEACE reads and what averaging takes away (S3-39), on training images.
     depths : Analysis, optional
         Language by depth; absent for towers without blocks, or where it was not asked for.
+    notes : tuple of str
+        What was left out, and why.
     """
 
     tower: str
@@ -63,6 +65,7 @@ class ErasureStudy:
     gains: AveragingGains | None = field(repr=False)
     angles: PrincipalAngles | None
     depths: Analysis | None = field(repr=False)
+    notes: tuple[str, ...] = ()
 
 
 def measure_erasure(
@@ -75,6 +78,7 @@ def measure_erasure(
     adversarial: bool = False,
     classifiers: Sequence[str] = CLASSIFIERS,
     by_depth: bool = True,
+    pools: Mapping[str, Iterable[str]] | None = None,
     pivot: str | None = None,
     draws: int = 5,
     thresholds: ErasureThresholds | None = None,
@@ -89,7 +93,7 @@ def measure_erasure(
     tower : Tower
     corpus : Corpus
     languages : iterable of str, optional
-        All of the corpus by default, and those of its tiers are averaged.
+        All of the corpus by default.
     tier_map : str or mapping
     erasers : sequence of Eraser, optional
         Not fitted; LEACE, mean difference, and INLP at several ranks by default.
@@ -99,6 +103,8 @@ def measure_erasure(
         What reads the language before erasure.
     by_depth : bool
         Read it at every depth too.
+    pools : mapping of str to iterable of str, optional
+        Languages to average, by the name of the set; each tier of two or more by default.
     pivot : str, optional
         For a text-only tower: the language whose captions are the gallery.
     draws : int
@@ -119,9 +125,8 @@ def measure_erasure(
         rows, labels, groups, classifiers=classifiers, tokens=None if tokens is None else tokens.reshape(-1), seed=seed,
         resamples=resamples,
     )  # fmt: skip
-    chosen = default_erasers(len(wanted), rows.shape[1]) if erasers is None else list(erasers)
     audit = audit_erasure(
-        embeddings, gallery, [*chosen, *([AdversarialEraser(seed=seed)] if adversarial else [])], images=images,
+        embeddings, gallery, erasers, extra=[AdversarialEraser(seed=seed)] if adversarial else (), images=images,
         tier_map=tier_map, draws=draws, seed=seed, resamples=resamples, tower=tower.name, corpus=corpus.name,
     )  # fmt: skip
     directions: tuple = ("i2t", "t2i")
@@ -130,12 +135,11 @@ def measure_erasure(
         for name in audit.fitted
         for direction in directions
     }
-    tiers = resolve_tier_map(tier_map)[1]
-    pools = {
-        tier: tuple(language for language in wanted if tiers.get(language) == tier)
-        for tier in dict.fromkeys(tiers.values())
-    }
-    pools = {tier: pool for tier, pool in pools.items() if len(pool) > 1}
+    if pools is None:
+        pools = tier_pools(wanted, tier_map)
+    notes = list(audit.notes)
+    if not pools:
+        notes.append("Nothing was averaged: no tier has two of the languages.")
     gains = None
     if pools:
         gains = average_languages(
@@ -147,7 +151,17 @@ def measure_erasure(
         depths = language_by_depth(trajectory, tokens=tokens, seed=seed, resamples=resamples)
     train, _ = split_by_image(images, seed=seed)
     angles = _angles(audit, {language: own[train] for language, own in embeddings.items()})
-    return ErasureStudy(tower.name, corpus.name, compared, audit, verdicts, gains, angles, depths)
+    return ErasureStudy(tower.name, corpus.name, compared, audit, verdicts, gains, angles, depths, tuple(notes))
+
+
+def tier_pools(languages: Sequence[str], tier_map: str | Mapping[str, str] = "s3") -> dict[str, tuple[str, ...]]:
+    """Return the languages of each tier that has two or more of them."""
+    tiers = resolve_tier_map(tier_map)[1]
+    pools = {
+        tier: tuple(language for language in languages if tiers.get(language) == tier)
+        for tier in dict.fromkeys(tiers.values())
+    }
+    return {tier: pool for tier, pool in pools.items() if len(pool) > 1}
 
 
 def erasure_analyses(study: ErasureStudy) -> list[Analysis]:

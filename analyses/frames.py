@@ -7,10 +7,12 @@ names: languages, tiers, interventions and their sources are those of the frame,
 
 import math
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import pandas as pd
 
+from analyses.published_match import Mark, MarkKey, sweep_marks
 from analyses.theme import language_name
 from workbench.errors import InputError, suggest
 from workbench.sweep_frame import COLUMNS
@@ -113,6 +115,7 @@ class SweepView:
         self.tower, self.corpus = str(frame["tower"].iloc[0]), str(frame["corpus"].iloc[0])
         self.tier_map, self.protocol = str(frame["tier_map"].iloc[0]), str(frame["protocol"].iloc[0])
         self._counts = sorted({number.n for number in self._numbers.values()})
+        self._frame = frame
         self._check_frozen()
 
     def _check_frozen(self) -> None:
@@ -178,6 +181,15 @@ class SweepView:
     def patched(self, group: Group, intervention: str, depth: int, direction: str, metric: str) -> Number | None:
         """Return a score, a ``lift`` or a ``rescue``, or None if the frame lacks it."""
         return self._numbers.get((group, intervention, depth, direction, metric))
+
+    @cached_property
+    def published(self) -> dict[MarkKey, Mark]:
+        """What papers print of this tower and benchmark; empty for most."""
+        return sweep_marks(self._frame)
+
+    def mark(self, group: Group, intervention: str, depth: int | None, direction: str, metric: str) -> Mark | None:
+        """Return the published value of a number, or None."""
+        return self.published.get((group.language, group.tier, intervention, depth, direction, metric))
 
     def source_groups(self) -> list[Group]:
         """Languages that an intervention takes its rows from, alone, and that the frame scored too."""

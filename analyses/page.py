@@ -11,6 +11,7 @@ from analyses.base import Analysis
 from analyses.baselines import baseline
 from analyses.browser import patch_browser
 from analyses.checkpoint import checkpoint_table
+from analyses.comparison import beside_published
 from analyses.diagnosis.panels import erasure_panel, geometry_panels
 from analyses.diagnosis.verdict import Verdict, check_settings
 from analyses.report import write_report
@@ -82,6 +83,7 @@ def write_page(run: Run, result: SweepResult, corpus: Corpus, verdict: Verdict, 
         rescue_figure(frame, last_depth=last),
         rescue_grid(frame, last_depth=last),
         checkpoint,
+        *beside_published(frame),
     ]
     for analysis in analyses:
         analysis.save(run.folder / "figures")

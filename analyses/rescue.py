@@ -20,6 +20,7 @@ from analyses.curves import (
     landmark_text,
     landmarks,
     panel,
+    published_text,
     restyle,
     tidy,
 )
@@ -66,8 +67,8 @@ def rescue_curves(
     title = f"Rescue curves, {group.name}: {metric} after a patch at each depth ({view.images})"
     _lay_out(figure, view, marks, metric, title)
     name = "-".join(["rescue", group.language, *([group.tier] if group.is_mean else [])])
-    table = tidy(frame, [group], [metric, f"lift {metric}", f"rescue {metric}"])
-    return Analysis(_file_name(name), title, table, figure, _caption(view, marks))
+    table = tidy(frame, view, [group], [metric, f"lift {metric}", f"rescue {metric}"])
+    return Analysis(_file_name(name), title, table, figure, _caption(view, marks, metric))
 
 
 def rescue_figure(
@@ -107,8 +108,8 @@ def rescue_figure(
     add_menu(figure, "language", "dropdown", buttons, groups.index(first), x=1.0, anchor="right")
     title = f"Rescue curves by language: {metric} after a patch at each depth ({view.images})"
     _lay_out(figure, view, marks, metric, title)
-    table = tidy(frame, groups, [metric, f"lift {metric}", f"rescue {metric}"])
-    return Analysis("rescue", title, table, figure, _caption(view, marks))
+    table = tidy(frame, view, groups, [metric, f"lift {metric}", f"rescue {metric}"])
+    return Analysis("rescue", title, table, figure, _caption(view, marks, metric))
 
 
 def rescue_grid(
@@ -169,8 +170,8 @@ def rescue_grid(
         shapes=shapes,
         **axes,
     )
-    table = tidy(frame, groups, [metric, f"lift {metric}", f"rescue {metric}"])
-    caption = f"All panels share their axes: {metric} in percent against {DEPTH_TITLE}. {_caption(view, marks)}"
+    table = tidy(frame, view, groups, [metric, f"lift {metric}", f"rescue {metric}"])
+    caption = f"All panels share their axes: {metric} in percent against {DEPTH_TITLE}. {_caption(view, marks, metric)}"
     return Analysis("rescue-grid", title, table, figure, caption)
 
 
@@ -264,13 +265,14 @@ def _ticks(view: SweepView, at_most: int) -> dict[str, list]:
     return {f"xaxis.{key}": value for key, value in depth_ticks(view.depths, at_most).items()}
 
 
-def _caption(view: SweepView, marks: Landmarks) -> str:
+def _caption(view: SweepView, marks: Landmarks, metric: str) -> str:
     sources = [group.language for group in view.source_groups()]
     dotted = f" The dotted level is {' and '.join(sources)} itself, unpatched." if sources else ""
     return (
         f"{view.subject}: score after a row has been put in at one depth, for each intervention. Bands are "
         f"95 % intervals of a bootstrap over images ({view.images}, caption protocol {view.protocol!r}). The "
         f"dashed level is the frozen tower without a patch.{dotted}{landmark_text(marks)}"
+        f"{published_text(view, [metric])}"
     )
 
 

@@ -79,6 +79,8 @@ _LANGUAGES = _language_styles()
 
 FROZEN = Style("#000000", "dash", "line-ew-open", 1.8)
 SOURCE = Style("#000000", "dot", "line-ew-open", 1.8)
+PUBLISHED = Style(INK, "solid", "star-open")
+"""What a paper printed; a hollow star wherever it is drawn."""
 
 # By the first word of an intervention's name. Parallel rows are the claim, so they are the strongest line. A
 # legend shows 30 pixels of a line; dashes in pixels are chosen so that these don't end in a gap.

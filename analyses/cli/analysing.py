@@ -59,14 +59,21 @@ def erase(
     ranks: Annotated[
         str | None, typer.Option(help="Of INLP, such as 12,64,128.", show_default="those of the paper that fit")
     ] = None,
+    average: Annotated[
+        str | None,
+        typer.Option(help="Sets of languages to average, such as en+fr+de,sw+te.", show_default="each tier"),
+    ] = None,
+    adversarial: Annotated[
+        bool, typer.Option("--adversarial", help="Add the adversarial eraser; takes longer than all others.")
+    ] = False,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Erase the language at the output: attackers and retrieval before and after, beside random ablation."""
+    """Read the language off embeddings, erase it, average it away: attackers and retrieval, beside random ablation."""
     from analyses.commands.analysing import run_erase
 
-    run_erase(tower, corpus, ranks, seed, out, as_json)
+    run_erase(tower, corpus, ranks, average, adversarial, seed, out, as_json)
 
 
 @bias.command("prevalence", epilog="Example: workbench bias prevalence --languages all --tier-map s0")

@@ -18,6 +18,7 @@ from analyses.commands.common import (
     tower_of,
     wanted_languages,
 )
+from analyses.comparison import beside_published
 from analyses.report import write_report
 from workbench.corpora.base import check_protocol
 from workbench.errors import InputError
@@ -161,36 +162,32 @@ def run_erase(
     tower_options: TowerOptions,
     corpus_options: CorpusOptions,
     ranks: str | None,
+    average: str | None,
+    adversarial: bool,
     seed: int,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """``workbench erase``."""
-    from analyses.averaging import POOLS, average_tower
-    from analyses.averaging_figures import averaging_figure
-    from analyses.erasure import audit_tower
-    from analyses.erasure_figures import erasure_attacks, erasure_changes
-    from analyses.erasure_ranks import erasure_by_rank
-    from analyses.erasure_verdict import judge_erasure
-    from interventions.erasers import INLP, LEACE
+    from analyses.erasure_run import erasure_analyses, measure_erasure
+    from interventions.erasers import INLP, LEACE, MeanDifference
 
     corpus, wanted = corpus_of(corpus_options)
     tower = tower_of(tower_options)
-    erasers = None if ranks is None else [LEACE(), *(INLP(_rank(word)) for word in split_words(ranks, "--ranks"))]
-    options: dict[str, Any] = {"pivot": corpus_options.pivot, "seed": seed}
-    audit = audit_tower(tower, corpus, erasers, languages=wanted, tier_map=corpus_options.tier_map, **options)
-    verdict = judge_erasure(audit)
-    analyses = [erasure_attacks(audit), erasure_changes(audit), erasure_changes(audit, direction="t2i")]
-    if any(name.startswith("INLP") for name in audit.fitted):
-        analyses.append(erasure_by_rank(audit))
-    pools = {name: [code for code in pool if code in wanted] for name, pool in POOLS.items()}
-    pools = {name: pool for name, pool in pools.items() if len(pool) > 1}
-    if pools:
-        analyses.append(averaging_figure(average_tower(tower, corpus, pools, **options)))
+    erasers = None
+    if ranks is not None:
+        erasers = [LEACE(), MeanDifference(), *(INLP(_rank(word)) for word in split_words(ranks, "--ranks"))]
+    pools = None if average is None else {word: word.split("+") for word in split_words(average, "--average")}
+    study = measure_erasure(
+        tower, corpus, wanted, tier_map=corpus_options.tier_map, erasers=erasers, adversarial=adversarial,
+        pools=pools, pivot=corpus_options.pivot, seed=seed,
+    )  # fmt: skip
     config = {"tower": describe_tower(tower), "corpus": corpus.describe(), "languages": wanted, "ranks": ranks,
-              "tier_map": corpus_options.tier_map, "pivot": corpus_options.pivot, "seed": seed}  # fmt: skip
+              "average": average, "adversarial": adversarial, "tier_map": corpus_options.tier_map,
+              "pivot": corpus_options.pivot, "seed": seed}  # fmt: skip
     run = Run(out or default_folder("erase", tower_options.tower, corpus_options.corpus, config), config)
-    _finish(run, analyses, verdict.sentence.rstrip("."), as_json)
+    headline = study.verdicts["LEACE", "i2t"].sentence.rstrip(".")
+    _finish(run, erasure_analyses(study), headline, as_json, caveats=study.notes)
 
 
 def run_compare(folder: Path, paper: str | None, out: Path | None, as_json: bool) -> None:
@@ -235,7 +232,8 @@ def _write_frame(run: Run, frame: "pd.DataFrame") -> None:
 
 
 def _finish(run: Run, analyses: Sequence[Analysis], headline: str, as_json: bool, caveats: Sequence[str] = ()) -> None:
-    """Write figures and page, and say what is in them."""
+    """Write figures and page, published values beside them, and say what is in them."""
+    analyses = [*analyses, *beside_published(*analyses)]
     for analysis in analyses:
         analysis.save(run.folder / "figures")
     run.finish({})

@@ -21,6 +21,23 @@ _NOTHING_LEFT = 1e-12
 _NO_DIRECTION = 1e-6
 
 
+class RowsExhausted(InputError):
+    """A rank above what the rows hold was asked for.
+
+    Attributes
+    ----------
+    reached : int
+        The highest rank that they hold.
+    """
+
+    def __init__(self, reached: int, rank: int, rows: int) -> None:
+        super().__init__(
+            f"INLP reached rank {reached} of {rank}, and nothing of the {rows} rows is left to fit the next classifier "
+            "on. Ask for a lower rank, or give more rows."
+        )
+        self.reached = reached
+
+
 class INLP(LinearEraser):
     """Project off the weights of one linear classifier after another, to an exact rank.
 
@@ -89,14 +106,11 @@ class INLP(LinearEraser):
         basis, steps = np.empty((0, rows.shape[1])), []
         while len(basis) < rank:
             if fits.variance_left < _NOTHING_LEFT:
-                raise InputError(
-                    f"INLP reached rank {len(basis)} of {rank}, and nothing of the {len(rows)} rows is left to fit the "
-                    "next classifier on. Ask for a lower rank, or give more rows."
-                )
+                raise RowsExhausted(len(basis), rank, len(rows))
             weights = fits.weights() if self.classifier == "logistic" else self._svm(fits.features.T, codes, basis)
             _, values, directions = np.linalg.svd(weights, full_matrices=False)
             if values[0] == 0:
-                raise nothing_erased("INLP")
+                raise RowsExhausted(len(basis), rank, len(rows)) if steps else nothing_erased("INLP")
             new = directions[values > _NO_DIRECTION * values[0]][: rank - len(basis)]
             # Twice, so that what rounding leaves along earlier directions is gone as well.
             for _ in range(2):

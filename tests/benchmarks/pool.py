@@ -97,7 +97,8 @@ def alone(rounds: int, queries: np.ndarray, pool: np.ndarray, owner: np.ndarray)
                     [sys.executable, "-c", ALONE, *map(str, files), what], capture_output=True, text=True, check=True
                 )
                 found.append(json.loads(done.stdout))
-            name = f"the same with the ranks of {what} target{'s' * (what == 'every')}, {kind.__name__} memory map"
+            whose = {"first": "an image's first caption", "every": "every caption of an image"}[what]
+            name = f"the same, ranking {whose} too, {kind.__name__} memory map"
             for unit, target, values in zip(
                 ("seconds", "peak memory in GiB"), ("< 120", "< 4"), zip(*found, strict=True), strict=True
             ):
