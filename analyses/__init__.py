@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from analyses.erasure_run import ErasureStudy, erasure_analyses, measure_erasure
     from analyses.erasure_verdict import ErasureThresholds, ErasureVerdict, judge_erasure
     from analyses.export import export_run
-    from analyses.geometry import cka_curves, cka_gap, cka_matrix, silhouette_curves
+    from analyses.geometry import cka_curves, cka_gap, cka_matrix
     from analyses.geometry_divergence import divergence_curves, prevalence_scatter, residuals_by_language
     from analyses.geometry_output import centroid_cosines, jaccard_curves, modality_gap_by_language, subspace_angles
     from analyses.geometry_run import Geometry, compare_geometry, four_measures, geometry_analyses, measure_geometry
     from analyses.geometry_sensitivity import lift_scatter, sensitivity_by_language
+    from analyses.geometry_silhouette import silhouette_curves
     from analyses.language_probe import classifier_accuracies, confusion_figure
     from analyses.maps import embedding_map
     from analyses.mixed_pool import MixedRanking, mixed_ranking
@@ -175,7 +176,7 @@ __getattr__, __dir__ = lazy_exports(
         "residuals_by_language": "analyses.geometry_divergence",
         "run_trials": "analyses.association",
         "sensitivity_by_language": "analyses.geometry_sensitivity",
-        "silhouette_curves": "analyses.geometry",
+        "silhouette_curves": "analyses.geometry_silhouette",
         "subspace_angles": "analyses.geometry_output",
         "write_report": "analyses.report",
     },

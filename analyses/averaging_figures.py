@@ -54,7 +54,7 @@ def averaging_figure(gains: AveragingGains, *, metric: str = "R@1", direction: s
         f"own language. Bars are 95 % intervals of a bootstrap over {n:,} images, paired for differences. "
         f"{' '.join(parts)} The best language is chosen on the same images."
     )
-    return Analysis("averaging", title, frame, figure, caption)
+    return Analysis("averaging", title, frame, figure, caption, " ".join(parts))
 
 
 def averaging_matrix(

@@ -37,6 +37,8 @@ class Analysis:
     figure : plotly.graph_objects.Figure, optional
     caption : str
         Plain text, for below the figure.
+    finding : str
+        One sentence with the numbers that matter most; the caption's first sentence stands in where it is empty.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Analysis:
     table: "pd.DataFrame" = field(repr=False)
     figure: "go.Figure | None" = field(repr=False)
     caption: str = field(repr=False)
+    finding: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not self.name or not all(c.isascii() and (c.isalnum() or c in "-_") for c in self.name):
@@ -75,6 +78,12 @@ class Analysis:
         for suffix, content in contents.items():
             write_atomically(folder / f"{self.name}{suffix}", content.encode())
         return [folder / f"{self.name}{suffix}" for suffix in contents]
+
+    @property
+    def in_short(self) -> str:
+        """The finding, or the first sentence of the caption."""
+        head, stop, _ = self.caption.partition(". ")
+        return self.finding or head + ("." if stop else "")
 
     def readable(self) -> "pd.DataFrame":
         """Return the table as texts, each number in one cell with its interval, for a terminal."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -311,7 +312,7 @@ def with_published(table: pd.DataFrame, view: SweepView) -> pd.DataFrame:
     if not any(marks):
         return table
     return table.assign(
-        published=[None if mark is None else mark.value for mark in marks],
-        difference=[None if mark is None else mark.difference for mark in marks],
+        published=np.array([np.nan if mark is None else mark.value for mark in marks]),
+        difference=np.array([np.nan if mark is None else mark.difference for mark in marks]),
         inside=["" if mark is None or mark.inside is None else "yes" if mark.inside else "no" for mark in marks],
     )

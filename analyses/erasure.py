@@ -8,6 +8,7 @@ Two comparisons keep that honest. The same number of *random* directions, drawn 
 that many dimensions costs; and a classifier that is not linear shows what a linear eraser leaves.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import numpy as np
 
 from analyses.image_scores import DIRECTIONS, image_scores, tier_groups, unit_languages
 from interventions.erasers import INLP, LEACE, Eraser, LinearEraser, MeanDifference, random_ablations
+from interventions.erasers.base import ErasureWarning
 from interventions.erasers.inlp import RowsExhausted
 from probes.classifiers import LINEAR, check_classifiers, fit_predict
 from workbench.arrays import ArrayLike
@@ -55,7 +57,7 @@ class ErasureAudit:
     languages : tuple of str
     train_images, test_images : int
     notes : tuple of str
-        What was left out, and why.
+        What was left out, and why; what makes an eraser less than it looks.
     """
 
     retrieval: "pd.DataFrame" = field(repr=False)
@@ -175,8 +177,10 @@ def audit_erasure(
     except RowsExhausted as stop:
         fitting = [one for one in chosen if not isinstance(one, INLP) or (one.rank or 0) <= stop.reached]
         dropped = [one.label for one in chosen if one not in fitting]
-        note = f"{', '.join(dropped)} left out: {int(job.train.sum())} images hold no more than rank {stop.reached}."
-        return replace(job.run(fitting), notes=(note,))
+        images = int(job.train.sum())
+        note = f"{', '.join(dropped)} left out: on {images} images nothing can be read after rank {stop.reached}."
+        audit = job.run(fitting)
+        return replace(audit, notes=(note, *audit.notes))
 
 
 class _Job:
@@ -230,7 +234,12 @@ class _Job:
             raise InputError("No eraser came. Give LEACE(), for one.")
         training = np.concatenate([rows[self.train] for rows in self.rows.values()])
         names = np.array(self.languages)[self.codes[True]]
-        fitted = _fit_all(erasers, training, names)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ErasureWarning)
+            fitted = _fit_all(erasers, training, names)
+        told = {str(one.message): one for one in caught}
+        for one in told.values():
+            warnings.warn(one.message, one.category, stacklevel=3)
         self._put(BEFORE, None, None, self.frozen)
         self._attack(BEFORE, None, "nothing", None, None, self.attackers)
         placebo = {}
@@ -251,7 +260,8 @@ class _Job:
         attacks = pd.DataFrame(self.attacks).astype({"rank": "Int64", "draw": "Int64"})
         retrieval = pd.DataFrame(self.retrieval).astype({"rank": "Int64", "draw": "Int64"})
         counts = int(self.train.sum()), int(self.test.sum())
-        return ErasureAudit(retrieval, attacks, fitted, placebo, self.languages, *counts)
+        notes = tuple(text for text, one in told.items() if issubclass(one.category, ErasureWarning))
+        return ErasureAudit(retrieval, attacks, fitted, placebo, self.languages, *counts, notes)
 
     def _codes(self, side: np.ndarray) -> np.ndarray:
         return np.repeat(np.arange(len(self.languages)), int(side.sum()))

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from analyses.base import Analysis
 from analyses.erasure_figures import title_above
-from analyses.theme import DEPTH_TITLE, TEMPLATE, Style, depth_ticks, label
+from analyses.theme import DEPTH_TITLE, TEMPLATE, Style, depth_name, depth_ticks, label
 from interventions.erasers import LEACE, Eraser
 from probes.classifiers import LINEAR, check_classifiers, compare_classifiers
 from workbench.arrays import ArrayLike
@@ -115,7 +115,14 @@ def language_by_depth(
         f"of a bootstrap over {held_out:,} images. Where every language has the very same rows, there is nothing to "
         "read and chance stands."
     )
-    return Analysis("language-by-depth", title, table, _figure(table, one.label, title), caption)
+    before, after = (table[table["rows"] == name] for name in ("before", one.label))
+    best = max(before.to_dict("records"), key=lambda row: row["accuracy"])
+    finding = (
+        f"Named right: {before['accuracy'].iloc[0]:.1f} % at {depth_name(chosen[0])}, at most {best['accuracy']:.1f} % "
+        f"at {depth_name(int(best['depth']))}; after {one.label} at most {after['accuracy'].max():.1f} % at any "
+        f"(chance {best['chance']:.1f} %)."
+    )
+    return Analysis("language-by-depth", title, table, _figure(table, one.label, title), caption, finding)
 
 
 def _of(trajectory: "xarray.DataArray") -> str:

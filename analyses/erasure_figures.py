@@ -81,7 +81,16 @@ def erasure_attacks(audit: ErasureAudit) -> Analysis:
         f"majority and chance are the same. {PLACEBO} r removes r random directions; each of its draws is a mark, "
         "and only linear attackers meet it."
     )
-    return Analysis("erasure-attacks", title, table, figure, caption)
+    parts = []
+    for attacker in attackers:
+        own = table[(table["attacker"] == attacker) & table["draw"].isna()]
+        parts.append(f"{attacker} " + ", ".join(f"{row.accuracy:.1f} {_after(row.eraser)}" for row in own.itertuples()))
+    finding = f"Percent named right by a fresh classifier: {'; '.join(parts)}; chance {chance:.1f}."
+    return Analysis("erasure-attacks", title, table, figure, caption, finding)
+
+
+def _after(eraser: object) -> str:
+    return "before" if eraser == BEFORE else f"after {eraser}"
 
 
 def erasure_changes(audit: ErasureAudit, eraser: str = "LEACE", *, direction: str = "i2t") -> Analysis:
@@ -133,7 +142,21 @@ def erasure_changes(audit: ErasureAudit, eraser: str = "LEACE", *, direction: st
         "paired 95 % intervals of a bootstrap over images. Grey bars are the placebo: mean ± 2 standard deviations "
         f"over {_draws(table, placebo)} draws of {rank} random directions."
     )
-    return Analysis(f"erasure-{_file_name(eraser)}", title, table, figure, caption)
+    finding = _mean_changes(moved, eraser, placebo, rank, metric, direction)
+    return Analysis(f"erasure-{_file_name(eraser)}", title, table, figure, caption, finding)
+
+
+def _mean_changes(moved: pd.DataFrame, eraser: str, placebo: str, rank: int, metric: str, direction: str) -> str:
+    means = moved[(moved["language"] == "mean") & (moved["direction"] == direction) & moved["draw"].isna()]
+    parts = []
+    for tier in dict.fromkeys(means["tier"]):
+        own = means[means["tier"] == tier].set_index("eraser")
+        ours, random = own.loc[eraser], own.loc[placebo]
+        parts.append(
+            f"the {tier} mean moves by {ours['value']:+.1f} [{ours['low']:+.1f}, {ours['high']:+.1f}], with {rank} "
+            f"random directions by {random['value']:+.1f} ± {random['sd']:.1f}"
+        )
+    return f"{direction} {metric}: {'; '.join(parts)}." if parts else ""
 
 
 def _ordered(table: pd.DataFrame, direction: str, metric: str) -> list[tuple[int, str, str]]:

@@ -89,7 +89,14 @@ def erasure_by_rank(audit: ErasureAudit, *, direction: str = "i2t") -> Analysis:
     kept = kept.rename(columns={"accuracy": "value"}).assign(metric=f"accuracy {attacker}", language="", tier="")
     table = pd.concat([kept, means[means["eraser"].isin([*names, *randoms, *_POINTS])]], ignore_index=True)
     columns = ["eraser", "rank", "draw", "language", "tier", "direction", "metric", "value", "low", "high", "sd", "n"]
-    return Analysis("erasure-ranks", title, table[columns], figure, caption)
+    parts = []
+    for rank, name in inlp:
+        scores = ", ".join(
+            f"{tier} {_score(means[means['tier'] == tier], name)[0]:.1f}" for tier in dict.fromkeys(means["tier"])
+        )
+        parts.append(f"rank {rank} leaves {attacker} {_accuracy(read, name)[0]:.1f} %{', ' if scores else ''}{scores}")
+    finding = f"INLP of {'; '.join(parts)} ({direction} {metric})."
+    return Analysis("erasure-ranks", title, table[columns], figure, caption, finding)
 
 
 _Number = tuple[float, float, float]

@@ -1,8 +1,7 @@
-"""Whether languages arrange the same images alike, and where in the tower they stop to (S3-80 to S3-83).
+"""Whether languages arrange the same images alike, and where in the tower they stop to (S3-80 to S3-82).
 
 CKA by depth, averaged over the pairs of languages of each two tiers, with the biased form that papers print beside
-the debiased one and what chance gives below both; the matrix of all pairs at a depth; and how far rows are sorted
-by language, as their silhouette.
+the debiased one and what chance gives below both; and the matrix of all pairs at a depth.
 """
 
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from analyses.geometry_parts import (
     check_same,
     curve,
     depth_axis,
+    extremes,
     hover,
     level_line,
     number,
@@ -30,10 +30,9 @@ from analyses.geometry_parts import (
     with_state,
 )
 from analyses.menus import add_menu, choice
-from analyses.theme import INK, Style, depth_name, label, language_name, language_style
+from analyses.theme import depth_name, label, language_name
 from probes._checks import check_tiers
 from probes.cka import CKAResult, Estimator, TierCKA, tier_difference, tier_means
-from probes.silhouette import SilhouetteByDepth
 from workbench.errors import InputError
 
 _ESTIMATORS: tuple[Estimator, ...] = ("biased", "debiased")
@@ -95,7 +94,10 @@ def cka_curves(
         [{"range": height, "title": {"text": "linear CKA"}}, {"range": height}],
     )
     figure.update_layout(shapes=[level_line(0.0, axis=panels.axis(place)) for place in range(2)])
-    return Analysis("cka-by-depth", title, table_of(records), figure, _cka_caption(states, tiers))
+    last = [row for row in records if row["depth"] == first.depths[-1] and row["estimator"] == "debiased"]
+    parts = (with_state(f"{row['pair']} {number(row['value'], row['low'], row['high'])}", row["state"]) for row in last)
+    finding = f"Debiased, at {depth_name(first.depths[-1])}: {'; '.join(parts)}."
+    return Analysis("cka-by-depth", title, table_of(records), figure, _cka_caption(states, tiers), finding)
 
 
 def _null(result: CKAResult, estimator: Estimator) -> TierCKA:
@@ -217,7 +219,8 @@ def cka_gap(
         f"among themselves. At the last depth, debiased: {last}. "
         f"Bands: 95 % intervals of the difference, jackknife over {len(first.without_biased)} groups of images. "
     ) + _missing(first)
-    return Analysis("cka-gap", title, table_of(records), figure, caption.strip())
+    finding = f"Debiased, at {depth_name(first.depths[-1])}: {last}."
+    return Analysis("cka-gap", title, table_of(records), figure, caption.strip(), finding)
 
 
 def cka_matrix(result: CKAResult, tiers: Mapping[str, str], depth: int | None = None, *, subject: str = "") -> Analysis:
@@ -291,7 +294,13 @@ def cka_matrix(result: CKAResult, tiers: Mapping[str, str], depth: int | None = 
         for at, a in enumerate(order)
         for b in order[at + 1 :]
     ]  # fmt: skip
-    return Analysis("cka-matrix", title, table_of(records), figure, caption.strip())
+    pairs = [
+        {"language": f"{row['language']}–{row['other']}", "value": row["debiased"]}
+        for row in records
+        if row["depth"] == shown
+    ]
+    finding = f"Debiased, at {depth_name(shown)}: {extremes(pairs)}."
+    return Analysis("cka-matrix", title, table_of(records), figure, caption.strip(), finding)
 
 
 def _ceiling(result: CKAResult) -> float:
@@ -326,80 +335,3 @@ def _tier_lines(edges: list[int], axis: str) -> list[dict[str, Any]]:
         down = {"xref": f"x{axis}", "yref": f"y{axis} domain", "y0": 0, "y1": 1, "x0": edge - 0.5, "x1": edge - 0.5}
         found += [{**line, **across}, {**line, **down}]
     return found
-
-
-def silhouette_curves(results: SilhouetteByDepth | Mapping[str, SilhouetteByDepth], *, subject: str = "") -> Analysis:
-    """Show the silhouette of rows by language at each depth, one panel a metric.
-
-    Parameters
-    ----------
-    results : SilhouetteByDepth, or mapping of str to SilhouetteByDepth
-        One, or several under any names, such as one a metric.
-    subject : str
-
-    Returns
-    -------
-    Analysis
-        A row a metric, depth and language, with the mean over languages as ``all``.
-    """
-    several = dict(results) if isinstance(results, Mapping) else {results.metric: results}
-    if not several:
-        raise InputError("No silhouette came.")
-    check_same(several, "languages", "depths", "n", "d")
-    first = next(iter(several.values()))
-    panels = Panels(
-        [f"{name} distance" if name in ("cosine", "euclidean") else name for name in several],
-        entries=len(first.languages) + 1,
-    )
-    figure, records, drawn = go.Figure(), [], []
-    for place, (name, result) in enumerate(several.items()):
-        axis = panels.axis(place)
-        for k, code in enumerate(first.languages):
-            columns = (result.value[:, k], result.low[:, k], result.high[:, k])
-            texts = hover(language_name(code), first.depths, *columns)
-            figure.add_traces(
-                curve(
-                    first.depths, columns[0], None, None, language_style(code), language_name(code), axis=axis,
-                    legend=not place, texts=texts,
-                )
-            )  # fmt: skip
-            drawn.append(columns[0])
-            records += _silhouette_records(name, result, code, columns)
-        columns = (result.overall, result.overall_low, result.overall_high)
-        bold = Style(INK, "solid", "line-ew-open", 4.0)
-        texts = hover("all languages", first.depths, *columns)
-        figure.add_traces(
-            curve(first.depths, *columns, bold, "all languages", axis=axis,
-                  legend=not place, alpha=0.22, texts=texts)
-        )  # fmt: skip
-        drawn += columns
-        records += _silhouette_records(name, result, "all", columns)
-    reach = span(drawn, least=0.0)
-    points = first.n * len(first.languages)
-    title = titled(
-        f"Silhouette of rows by language (n = {first.n:,} images, {points:,} points, d = {first.d:,})", subject
-    )
-    y: list[dict[str, Any]] = [{"range": reach} for _ in several]
-    y[0]["title"] = {"text": "silhouette"}
-    panels.lay_out(figure, title, [depth_axis(first.depths)] * len(several), y)
-    figure.update_layout(shapes=[level_line(0.0, axis=panels.axis(place)) for place in range(len(several))])
-    gone = [str(d) for d, value in zip(first.depths, first.overall, strict=True) if np.isnan(value)]
-    caption = (
-        f"Mean silhouette of the pooled rows with languages as labels, n = {first.n:,} images in "
-        f"{len(first.languages)} languages, d = {first.d:,}. Above 0 rows sit with their language rather than with the "
-        "nearest other one; at or below 0 they do not. Thick: the mean over all languages"
-    )
-    caption += ", with its 95 % jackknife interval over images." if np.isfinite(first.overall_low).any() else "."
-    if gone:
-        caption += f" No value at depth {', '.join(gone)}: all rows there are the same."
-    return Analysis("silhouette-by-depth", title, table_of(records), figure, caption)
-
-
-def _silhouette_records(name: str, result: SilhouetteByDepth, code: str, columns: tuple) -> list[dict[str, Any]]:
-    return [
-        {
-            "metric": name, "language": code, "depth": depth, "block": depth - 1, "value": columns[0][k],
-            "low": columns[1][k], "high": columns[2][k], "n": result.n, "d": result.d,
-        }
-        for k, depth in enumerate(result.depths)
-    ]  # fmt: skip

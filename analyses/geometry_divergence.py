@@ -18,6 +18,7 @@ from analyses.geometry_parts import (
     check_same,
     curve,
     depth_axis,
+    extremes,
     hover,
     level_line,
     number,
@@ -126,7 +127,15 @@ def divergence_curves(
     )
     figure.update_layout(shapes=[level_line(0.0, axis="2")])
     caption = _caption(states, meaning, high, low)
-    return Analysis(f"divergence-{first.distance}", title, table_of(records), figure, caption)
+    last = [row for row in records if row["depth"] == first.depths[-1]]
+    parts = [extremes([row for row in last if row["language"] in first.languages])]
+    parts += [
+        with_state(f"{row['language']} {number(row['value'], row['low'], row['high'])}", row["state"])
+        for row in last
+        if row["language"].startswith("gap ")
+    ]
+    finding = f"{unit}, at {depth_name(first.depths[-1])}: {'; '.join(part for part in parts if part)}."
+    return Analysis(f"divergence-{first.distance}", title, table_of(records), figure, caption, finding)
 
 
 def _lines(result: Divergence, own: np.ndarray, *, by_tier: bool, resamples: int) -> list[tuple[Any, ...]]:
@@ -267,7 +276,9 @@ def residuals_by_language(
         f"measured against the others. n = {n:,} images, d = {d:,}; bars are 95 % intervals of a bootstrap over "
         "images. Languages by tier."
     )
-    return Analysis("residuals", title, table_of(records), figure, caption)
+    name = next(iter(residuals))
+    finding = f"From {language_name(name)}: {extremes([row for row in records if row['reference'] == name])}."
+    return Analysis("residuals", title, table_of(records), figure, caption, finding)
 
 
 def prevalence_scatter(
@@ -296,7 +307,7 @@ def prevalence_scatter(
     figure.update_layout(title={"text": label(title)})
     caption = f"{what.capitalize()} against log10 of the share. {in_words(correlation)} {PREVALENCE_CAVEAT}"
     table = correlation_table(correlation, ("log10 share", what))
-    return Analysis("prevalence-scatter", title, table, figure, caption)
+    return Analysis("prevalence-scatter", title, table, figure, caption, in_words(correlation))
 
 
 def labelled_scatter(

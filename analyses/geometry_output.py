@@ -11,7 +11,18 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analyses.base import Analysis
-from analyses.geometry_parts import CHANCE, Panels, check_same, curve, level_line, number, span, table_of, titled
+from analyses.geometry_parts import (
+    CHANCE,
+    Panels,
+    check_same,
+    curve,
+    extremes,
+    level_line,
+    number,
+    span,
+    table_of,
+    titled,
+)
 from analyses.theme import INK, Style, label, language_name, language_style
 from probes._checks import check_tiers
 from probes._resampling import Estimates
@@ -76,7 +87,8 @@ def modality_gap_by_language(result: ModalityGap, tiers: Mapping[str, str], *, s
         }
         for k in order
     ]  # fmt: skip
-    return Analysis("modality-gap", title, table_of(records), figure, caption)
+    rows = [{"language": row["language"], "value": row["raw"]} for row in records]
+    return Analysis("modality-gap", title, table_of(records), figure, caption, f"Raw gap: {extremes(rows)}.")
 
 
 def _by_language(found: Estimates, order: Sequence[int], codes: Sequence[str], axis: str) -> go.Scatter:
@@ -161,7 +173,10 @@ def centroid_cosines(sets: Mapping[str, CentroidCosine], *, subject: str = "", r
         for kind, found in averages[name].items():
             record |= dict(zip((kind, f"{kind} low", f"{kind} high"), map(float, found), strict=True))
         records.append({**record, "n": own.n, "d": own.d})
-    return Analysis("centroid-cosine", title, table_of(records), figure, caption)
+    finding = "; ".join(
+        f"{row['set']}: centroid {row['centroid']:.3f}, mean of cosines {row['mean']:.3f}" for row in records
+    )
+    return Analysis("centroid-cosine", title, table_of(records), figure, caption, f"{finding}.")
 
 
 def jaccard_curves(
@@ -228,7 +243,9 @@ def jaccard_curves(
         "intervals of a bootstrap over images. Dotted: the counterpart of another image (a derangement, seed "
         f"{first.seed}). Dashed: two random sets."
     )
-    return Analysis("jaccard-at-k", title, table_of(records), figure, caption)
+    last = first.cutoffs[len(first.cutoffs) // 2]
+    finding = f"At K = {last}: {extremes([row for row in records if row['K'] == last])}."
+    return Analysis("jaccard-at-k", title, table_of(records), figure, caption, finding)
 
 
 def subspace_angles(pairs: Mapping[str, PrincipalAngles], *, subject: str = "") -> Analysis:
@@ -277,4 +294,4 @@ def subspace_angles(pairs: Mapping[str, PrincipalAngles], *, subject: str = "") 
         "0° is a shared direction, 90° none. Overlap is the mean squared cosine: the share of the smaller subspace "
         f"that lies in the larger; two random subspaces share max(rank)/d of it. d = {first.d:,}. {'; '.join(words)}."
     )
-    return Analysis("principal-angles", title, table_of(records), figure, caption)
+    return Analysis("principal-angles", title, table_of(records), figure, caption, f"{'; '.join(words)}.")

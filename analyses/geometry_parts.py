@@ -265,3 +265,12 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return a tidy table; a lone tower has no column of states."""
     table = pd.DataFrame(list(records))
     return table.drop(columns="state") if "state" in table and not table["state"].any() else table
+
+
+def extremes(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say which language has the smallest value and which the largest: ``"0.12 (zh) to 0.31 (sw)"``."""
+    known = [row for row in rows if np.isfinite(row["value"])]
+    if not known:
+        return ""
+    least, most = (pick(known, key=lambda row: row["value"]) for pick in (min, max))
+    return f"{number(least['value'])} ({least['language']}) to {number(most['value'])} ({most['language']})"

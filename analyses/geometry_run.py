@@ -16,11 +16,12 @@ import plotly.graph_objects as go
 import torch
 
 from analyses.base import Analysis
-from analyses.geometry import cka_curves, cka_gap, cka_matrix, silhouette_curves
+from analyses.geometry import cka_curves, cka_gap, cka_matrix
 from analyses.geometry_divergence import divergence_curves, prevalence_scatter, residuals_by_language
 from analyses.geometry_output import centroid_cosines, jaccard_curves, modality_gap_by_language
 from analyses.geometry_parts import Panels, number, span, table_of, titled
 from analyses.geometry_sensitivity import sensitivity_by_language
+from analyses.geometry_silhouette import silhouette_curves
 from analyses.theme import depth_name, label
 from probes._resampling import mean_over_captions
 from probes.cka import CKAResult, cka_by_depth, tier_means
@@ -35,7 +36,7 @@ from workbench.corpora.base import Corpus
 from workbench.errors import InputError
 from workbench.languages import COMMON_CRAWL_SHARE, tier_map
 from workbench.towers.base import Tower
-from workbench.trajectory import capture_language
+from workbench.trajectory import capture_language, check_depths
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ def measure_geometry(
             f"The reference's tier {high!r} has one language; a gap between tiers needs two or more there."
         )
     low = next(name for name in names if name != high)
-    place = max(1, round(tower.n_blocks / 6)) if depth is None else depth
+    place = check_depths([max(1, round(tower.n_blocks / 6)) if depth is None else depth], tower.n_blocks)[0]
     depths = list(range(tower.n_blocks + 1))
     corpus.check_parallel(wanted, "first")
     tokens = {code: tower.tokenize(corpus.texts(code, "first")[0], code) for code in wanted}

@@ -17,6 +17,7 @@ from analyses.geometry_divergence import correlation_table, in_words, labelled_s
 from analyses.geometry_parts import (
     Panels,
     check_same,
+    extremes,
     number,
     span,
     state_style,
@@ -113,7 +114,13 @@ def sensitivity_by_language(
         y.append({"range": [count - 0.3, -0.7], "showticklabels": False, "ticks": "", "showgrid": False})
         records += _bound_records(bound)
     panels.lay_out(figure, title, x, y)
-    return Analysis("sensitivity", title, table_of(records), figure, _caption(states, bound))
+    parts = [
+        f"{words} {extremes([row for row in records if row['ratio'] == kind and row['state'] == next(iter(states))])}"
+        for kind, (words, _) in _KINDS.items()
+        if any(row["ratio"] == kind for row in records)
+    ]
+    finding = f"Mean ratio: {'; '.join(parts)}."
+    return Analysis("sensitivity", title, table_of(records), figure, _caption(states, bound), finding)
 
 
 def _dots(
@@ -268,4 +275,4 @@ def lift_scatter(correlation: Correlation, tiers: Mapping[str, str], *, lift: st
         f"{in_words(correlation)} A diagnostic over a few languages; it names no cause."
     )
     table = correlation_table(correlation, ("sensitivity × residual", lift))
-    return Analysis("sensitivity-lift", title, table, figure, caption)
+    return Analysis("sensitivity-lift", title, table, figure, caption, in_words(correlation))

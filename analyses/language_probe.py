@@ -92,7 +92,13 @@ def classifier_accuracies(found: ClassifierComparison, *, subject: str = "") -> 
         " no image is on both sides; bars are 95 % intervals of a bootstrap over images. An asterisk marks classifiers "
         "that are not linear."
     )
-    return Analysis("language-classifiers", title, found.frame(), figure, caption)
+    best, least = (pick(scores, key=lambda score: score.accuracy) for pick in (max, min))
+    baselines = ", ".join(f"{name} {level:.1f}" for name, level, _ in levels)
+    finding = (
+        f"Named right: {best.accuracy:.1f} % [{best.low:.1f}, {best.high:.1f}] by {_NAMES[best.classifier]}, "
+        f"{least.accuracy:.1f} % [{least.low:.1f}, {least.high:.1f}] by {_NAMES[least.classifier]}; {baselines}."
+    )
+    return Analysis("language-classifiers", title, found.frame(), figure, caption, finding)
 
 
 def confusion_figure(found: ClassifierComparison, classifier: str = "logistic", *, subject: str = "") -> Analysis:
@@ -139,7 +145,10 @@ def confusion_figure(found: ClassifierComparison, classifier: str = "logistic", 
         f"{found.n_test:,} captions of {found.test_images:,} images, accuracy {score.accuracy:.1f} % "
         f"[{score.low:.1f}, {score.high:.1f}]. Shares below 0.5 % are left blank."
     )
-    return Analysis(f"language-confusion-{classifier}", title, table, figure, caption)
+    wrong = table[table["language"] != table["named"]]
+    most = max(wrong.to_dict("records"), key=lambda row: row["percent"])
+    finding = f"Most often taken for another: {most['language']}, named {most['named']} in {most['percent']:.1f} %."
+    return Analysis(f"language-confusion-{classifier}", title, table, figure, caption, finding)
 
 
 def _of(subject: str) -> str:

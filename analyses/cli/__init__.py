@@ -11,6 +11,7 @@ command that needs it, so that ``--help`` is quick.
 import json
 import logging
 import sys
+import warnings
 from typing import Annotated, NoReturn
 
 import typer
@@ -52,6 +53,9 @@ def main() -> None:
     """Run the command line; mistakes of the user end with one line and exit code 2."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("workbench").setLevel(logging.INFO)
+    # A warning is a line, once, however many depths it is met at; where in the code it arose is no help here.
+    warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
+    warnings.filterwarnings("once", category=UserWarning)
     try:
         code = app(prog_name="workbench", standalone_mode=False)
     except InputError as error:

@@ -1,6 +1,7 @@
 """``workbench score``, ``geometry``, ``bias`` and ``compare``: commands that patch nothing."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,8 +187,9 @@ def run_erase(
               "average": average, "adversarial": adversarial, "tier_map": corpus_options.tier_map,
               "pivot": corpus_options.pivot, "seed": seed}  # fmt: skip
     run = Run(out or default_folder("erase", tower_options.tower, corpus_options.corpus, config), config)
-    headline = study.verdicts["LEACE", "i2t"].sentence.rstrip(".")
-    _finish(run, erasure_analyses(study), headline, as_json, caveats=study.notes)
+    headline = f"The language in the embeddings of {tower.name}, and without it, on {corpus.name}"
+    verdict = study.verdicts["LEACE", "i2t"].sentence
+    _finish(run, erasure_analyses(study), headline, as_json, verdict=verdict, caveats=study.notes)
 
 
 def run_compare(folder: Path, paper: str | None, out: Path | None, as_json: bool) -> None:
@@ -231,7 +233,15 @@ def _write_frame(run: Run, frame: "pd.DataFrame") -> None:
     run.write_bytes("results.parquet", sink.getvalue().to_pybytes())
 
 
-def _finish(run: Run, analyses: Sequence[Analysis], headline: str, as_json: bool, caveats: Sequence[str] = ()) -> None:
+def _finish(
+    run: Run,
+    analyses: Sequence[Analysis],
+    headline: str,
+    as_json: bool,
+    *,
+    verdict: str = "",
+    caveats: Sequence[str] = (),
+) -> None:
     """Write figures and page, published values beside them, and say what is in them."""
     analyses = [*analyses, *beside_published(*analyses)]
     for analysis in analyses:
@@ -241,8 +251,8 @@ def _finish(run: Run, analyses: Sequence[Analysis], headline: str, as_json: bool
     report = write_report(
         run.folder / "report.html",
         title=headline,
-        verdict=headline + ".",
-        evidence=[(analysis.title, first_sentence(analysis.caption)) for analysis in analyses],
+        verdict=verdict or f"{headline}.",
+        evidence=[(analysis.title, analysis.in_short) for analysis in analyses],
         analyses=analyses,
         caveats=list(caveats),
         provenance=manifest,
@@ -251,12 +261,7 @@ def _finish(run: Run, analyses: Sequence[Analysis], headline: str, as_json: bool
         tables = {analysis.name: json.loads(analysis.table.to_json(orient="records")) for analysis in analyses}
         print_json({"run": str(run.folder), "report": str(report), "tables": tables})
         return
+    typer.echo(textwrap.fill(verdict or f"{headline}.", 118))
     for analysis in analyses:
-        typer.echo(f"{analysis.title}\n  {first_sentence(analysis.caption)}")
+        typer.echo(f"\n{analysis.title}\n{textwrap.indent(textwrap.fill(analysis.in_short, 116), '  ')}")
     typer.echo(f"\nReport: {report}")
-
-
-def first_sentence(text: str) -> str:
-    """Return a text up to the first full stop that ends a sentence."""
-    head, stop, _ = text.partition(". ")
-    return head + ("." if stop else "")

@@ -15,14 +15,15 @@ from interventions.erasers.base import Codes, LinearEraser, Matrix, check_rank, 
 from interventions.erasers.logistic import ProjectedLogistic
 from workbench.errors import InputError
 
-# Variance below this share of the rows' own is rounding error.
+# Variance below this share of the rows' own is rounding error, and so is a correlation with the classes.
 _NOTHING_LEFT = 1e-12
+_NOTHING_TO_READ = 1e-9
 # A direction whose singular value is below this share of its step's largest is none.
 _NO_DIRECTION = 1e-6
 
 
 class RowsExhausted(InputError):
-    """A rank above what the rows hold was asked for.
+    """A rank was asked for above that at which nothing of the language can be read from the rows any more.
 
     Attributes
     ----------
@@ -32,8 +33,8 @@ class RowsExhausted(InputError):
 
     def __init__(self, reached: int, rank: int, rows: int) -> None:
         super().__init__(
-            f"INLP reached rank {reached} of {rank}, and nothing of the {rows} rows is left to fit the next classifier "
-            "on. Ask for a lower rank, or give more rows."
+            f"INLP reached rank {reached} of {rank}: from what is left of the {rows} rows no linear classifier reads "
+            "anything, so that further directions would be rounding errors. Ask for a lower rank, or give more rows."
         )
         self.reached = reached
 
@@ -105,13 +106,15 @@ class INLP(LinearEraser):
         fits = ProjectedLogistic(rows - rows.mean(axis=0), codes, self.C, self.tolerance, self.max_iter)
         basis, steps = np.empty((0, rows.shape[1])), []
         while len(basis) < rank:
-            if fits.variance_left < _NOTHING_LEFT:
-                raise RowsExhausted(len(basis), rank, len(rows))
+            if fits.variance_left < _NOTHING_LEFT or fits.language_left < _NOTHING_TO_READ:
+                raise RowsExhausted(len(basis), rank, len(rows)) if steps else nothing_erased("INLP")
             weights = fits.weights() if self.classifier == "logistic" else self._svm(fits.features.T, codes, basis)
             _, values, directions = np.linalg.svd(weights, full_matrices=False)
             if values[0] == 0:
                 raise RowsExhausted(len(basis), rank, len(rows)) if steps else nothing_erased("INLP")
-            new = directions[values > _NO_DIRECTION * values[0]][: rank - len(basis)]
+            # Multinomial weights of k classes sum to zero, up to rounding; those of one SVM a class do not.
+            most = len(self.classes_) - (self.classifier == "logistic")
+            new = directions[values > _NO_DIRECTION * values[0]][: min(rank - len(basis), most)]
             # Twice, so that what rounding leaves along earlier directions is gone as well.
             for _ in range(2):
                 new = np.linalg.qr((new - (new @ basis.T) @ basis).T)[0].T

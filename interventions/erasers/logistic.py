@@ -56,11 +56,19 @@ class ProjectedLogistic:
         self.total = float(np.trace(self.covariance))
         self.erased = np.empty((0, rows.shape[1]))
         self.passes = 0
+        centred = self.one_hot - self.one_hot.mean(axis=1, keepdims=True)
+        self.most = float(np.linalg.norm(self.features) * np.linalg.norm(centred))
 
     @property
     def variance_left(self) -> float:
         """Share of the variance of the rows that no projection has removed."""
         return max(float(np.trace(self.covariance)), 0.0) / self.total
+
+    @property
+    def language_left(self) -> float:
+        """Covariance of rows and classes after the projections, as a share of the most it could be: a correlation."""
+        miss = self.one_hot - self.one_hot.mean(axis=1, keepdims=True)
+        return float(np.linalg.norm(self._left(miss @ self.features.T))) / self.most
 
     def project(self, basis: Basis) -> None:
         """Remove the span of an orthonormal basis, at right angles to all before it, from the rows."""

@@ -34,6 +34,13 @@ def test_a_tower_is_read_erased_judged_and_averaged(name: str, get_tower: Any) -
         "language-classifiers", "language-confusion-logistic", "erasure-attacks", "erasure-LEACE", "erasure-ranks",
         "language-by-depth", "averaging", "principal-angles",
     ]  # fmt: skip
+    for answer in erasure_analyses(study):
+        assert any(character.isdigit() for character in answer.finding), answer.name
+    attacks = next(answer for answer in erasure_analyses(study) if answer.name == "erasure-attacks")
+    own = study.audit.attacks.set_index(["attacker", "eraser"])["accuracy"]
+    assert (
+        f"logistic {own['logistic', 'none']:.1f} before, {own['logistic', 'LEACE']:.1f} after LEACE" in attacks.finding
+    )
 
 
 def test_parts_can_be_left_out_and_the_pivot_is_no_language(get_tower: Any) -> None:
@@ -45,5 +52,9 @@ def test_parts_can_be_left_out_and_the_pivot_is_no_language(get_tower: Any) -> N
     assert study.gains is None
     names = [answer.name for answer in erasure_analyses(study)]
     assert names == ["language-classifiers", "erasure-attacks", "erasure-LEACE", "principal-angles"]
+    assert study.notes == ("Nothing was averaged: no tier has two of the languages.",)
+    asked = measure_erasure(tower, corpus, erasers=[LEACE()], by_depth=False, pools={"both": ["en", "sw"]}, **options)
+    assert asked.gains is not None
+    assert asked.gains.pools == {"both": ("en", "sw")}
     with pytest.raises(InputError, match="captions of 'en' are the gallery"):
         measure_erasure(tower, corpus, pivot="en", **options)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from analyses.geometry import cka_curves, cka_gap, cka_matrix, silhouette_curves
+from analyses.geometry import cka_curves, cka_gap, cka_matrix
+from analyses.geometry_silhouette import silhouette_curves
 from probes.cka import Estimator, cka_by_depth, tier_difference, tier_means
 from probes.silhouette import silhouette_by_depth
 from tests.analyses.geometry_factory import DEPTHS, TIERS, D, N, drawn, rows, trace, valid

@@ -15,12 +15,16 @@ from analyses.rescue import rescue_curves, rescue_figure, rescue_grid
 from tests.analyses.factory import make_frame
 from tests.analyses.test_comparison import HUB, sweep
 
-LAST = {"last_depth": 24}
+LAST: dict[str, Any] = {"last_depth": 24}
+
+
+def traces(figure: go.Figure | None) -> tuple[Any, ...]:
+    assert figure is not None
+    return tuple(figure.data)
 
 
 def stars(figure: go.Figure | None) -> list[Any]:
-    assert figure is not None
-    return [trace for trace in figure.data if trace.name == "published"]
+    return [trace for trace in traces(figure) if trace.name == "published"]
 
 
 def test_a_curve_has_the_published_value_at_its_depth_and_the_frozen_one_at_its_end() -> None:
@@ -43,7 +47,7 @@ def test_a_curve_has_the_published_value_at_its_depth_and_the_frozen_one_at_its_
 def test_a_menu_moves_the_published_values_with_the_language() -> None:
     figure = rescue_figure(sweep(), **LAST).figure
     assert figure is not None
-    place = next(k for k, trace in enumerate(figure.data) if trace.name == "published")
+    place = next(k for k, trace in enumerate(traces(figure)) if trace.name == "published")
     found = {}
     for button in next(menu for menu in figure.layout.updatemenus if len(menu.buttons) > 2).buttons:
         changes, places = button.args

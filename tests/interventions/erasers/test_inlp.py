@@ -4,6 +4,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from interventions.erasers import INLP
+from interventions.erasers.inlp import RowsExhausted
 from interventions.erasers.logistic import ProjectedLogistic
 from tests.interventions.erasers.rows import planted
 from workbench.errors import InputError
@@ -135,3 +136,19 @@ def test_rows_that_are_used_up_are_named():
     flat = rows @ np.random.default_rng(0).standard_normal((6, 20))
     with pytest.raises(InputError, match="reached rank 6 of 10"):
         INLP(10).fit(flat, labels)
+
+
+def test_it_stops_where_no_linear_classifier_reads_anything_instead_of_erasing_rounding_errors():
+    """With fewer rows than features a classifier finds something for long, and each step of two classes takes one."""
+    rows = np.random.default_rng(3).standard_normal((40, 128))
+    rows[20:] += 1
+    labels = np.repeat(["en", "sw"], 20)
+    with pytest.raises(RowsExhausted, match="no linear classifier reads anything") as stop:
+        INLP(64).fit(rows, labels)
+    reached = stop.value.reached
+    assert 1 < reached < 40
+    eraser = INLP(reached).fit(rows, labels)
+    assert eraser.step_ranks_.tolist() == list(range(1, reached + 1))
+    # The means of the two classes are one: no linear classifier beats a constant.
+    means = [eraser.transform(rows)[labels == name].mean(axis=0) for name in ("en", "sw")]
+    np.testing.assert_allclose(means[0], means[1], atol=1e-6)
