@@ -177,8 +177,8 @@ def audit_erasure(
     except RowsExhausted as stop:
         fitting = [one for one in chosen if not isinstance(one, INLP) or (one.rank or 0) <= stop.reached]
         dropped = [one.label for one in chosen if one not in fitting]
-        images = int(job.train.sum())
-        note = f"{', '.join(dropped)} left out: on {images} images nothing can be read after rank {stop.reached}."
+        trained = int(job.train.sum())
+        note = f"{', '.join(dropped)} left out: on {trained} images nothing can be read after rank {stop.reached}."
         audit = job.run(fitting)
         return replace(audit, notes=(note, *audit.notes))
 
@@ -239,7 +239,7 @@ class _Job:
             fitted = _fit_all(erasers, training, names)
         told = {str(one.message): one for one in caught}
         for one in told.values():
-            warnings.warn(one.message, one.category, stacklevel=3)
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         self._put(BEFORE, None, None, self.frozen)
         self._attack(BEFORE, None, "nothing", None, None, self.attackers)
         placebo = {}

@@ -53,9 +53,7 @@ def main() -> None:
     """Run the command line; mistakes of the user end with one line and exit code 2."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("workbench").setLevel(logging.INFO)
-    # A warning is a line, once, however many depths it is met at; where in the code it arose is no help here.
-    warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
-    warnings.filterwarnings("once", category=UserWarning)
+    warnings.showwarning = _Warnings()
     try:
         code = app(prog_name="workbench", standalone_mode=False)
     except InputError as error:
@@ -75,6 +73,19 @@ def main() -> None:
         typer.echo("\nInterrupted. What is finished is kept; the same command goes on from there.", err=True)
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+class _Warnings:
+    """Shows a warning as one line, once, however many depths it is met at; where it arose in the code helps nobody."""
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+
+    def __call__(self, message: Warning | str, *_: object, **__: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in self.told:
+            self.told.add(text)
+            typer.echo(f"Warning: {text}", err=True)
 
 
 def _asked() -> str:
