@@ -306,7 +306,8 @@ def _embed(
     if clean is None or patched is None:
         raise InputError(f"There is no caption in {language!r}.")
     # Two strategies give two clean embeddings that differ in the last bits; one of them is the reference.
-    patched = torch.where(unchanged[..., None], clean, patched)
+    for k in range(len(chosen)):
+        patched[k] = torch.where(unchanged[k][..., None], clean, patched[k])
     return clean, patched, change.double().mean(-1).numpy(), touched.sum(-1).numpy()
 
 

@@ -113,7 +113,7 @@ def describe_tower(tower: Tower) -> dict[str, Any]:
             "strategy": tower.strategy,
             "error_of_the_pooled_row": f"{check.pooled_row:.1e}",
             "noise_floor": f"{check.padding:.1e} (a caption alone against in a padded batch)",
-            "memory_for_1,000_captions": f"{memory.gib:.2f} GiB (5 interventions, 6 source languages, every depth)",
+            "memory_for_1,000_captions": f"{memory.range_gib} (5 interventions, 6 source languages, every depth)",
         }
     return found | {f"note_{key}": value for key, value in tower.provenance.notes.items()}
 

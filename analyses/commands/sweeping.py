@@ -149,7 +149,7 @@ def plan_diagnosis(
         f"Pilot: {pilot.n} images, {pilot.tests} tests (languages × directions), spread {pilot.largest:.0f} points\n"
         f"With {len(corpus):,} images a gap of {shown:.1f} points of R@1 is seen with 80 % power.\n\n"
         f"{as_text(power_table(pilot))}\n\n"
-        f"This run: about {seconds:.0f} s of sweeping and {memory.gib:.1f} GiB, for {len(settings.languages)} "
+        f"This run: about {seconds:.0f} s of sweeping and {memory.range_gib}, for {len(settings.languages)} "
         f"languages, {len(settings.depths)} depths and {len(chosen)} interventions on {tower.name}."
     )
 

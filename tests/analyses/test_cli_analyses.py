@@ -131,3 +131,13 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(tmp_path, arguments, me
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_says_what_the_sample_shows_and_what_the_run_will_take(tmp_path):
+    found = answered("diagnose", "--plan", "--limit", "60", "--languages", "en,de,sw,te", cwd=tmp_path)
+    assert found["images"] == 60
+    assert found["images_needed"]["5"] > found["images_needed"]["20"] > 0
+    assert found["smallest_gap_seen"] > 0
+    assert found["seconds"] > 0
+    assert found["memory_gib"] > 0.2
+    assert not list(tmp_path.iterdir())
