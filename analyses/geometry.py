@@ -96,7 +96,7 @@ def cka_curves(
     figure.update_layout(shapes=[level_line(0.0, axis=panels.axis(place)) for place in range(2)])
     last = [row for row in records if row["depth"] == first.depths[-1] and row["estimator"] == "debiased"]
     parts = (with_state(f"{row['pair']} {number(row['value'], row['low'], row['high'])}", row["state"]) for row in last)
-    finding = f"Debiased, at {depth_name(first.depths[-1])}: {'; '.join(parts)}."
+    finding = f"debiased CKA at {depth_name(first.depths[-1])} is {', '.join(parts)}."
     return Analysis("cka-by-depth", title, table_of(records), figure, _cka_caption(states, tiers), finding)
 
 

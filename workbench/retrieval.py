@@ -27,6 +27,8 @@ Direction = Literal["i2t", "t2i"]
 TIES: tuple[Ties, ...] = ("optimistic", "expected", "pessimistic")
 CUTOFFS = (1, 5, 10)
 METRICS = (*(f"R@{k}" for k in CUTOFFS), "MRR")
+ROUNDING = 1e-5
+"""What two passes that compute the same may differ by, relative to the length of an embedding."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from workbench.languages import tier_map as resolve_tier_map
 from workbench.late_interaction import MultiVectors, maxsim
 from workbench.metrics import Placements, Targets, parse_metric
 from workbench.pools import Found, search
-from workbench.retrieval import METRICS, Direction, Ranks, Ties, check_ties, unit
+from workbench.retrieval import METRICS, ROUNDING, Direction, Ranks, Ties, check_ties, unit
 from workbench.towers.base import Tower
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 Pool = Literal["language", "mixed"]
 POOLS: tuple[Pool, ...] = ("language", "mixed")
 DIRECTIONS: tuple[Direction, ...] = ("i2t", "t2i")
-
-# Of one text in two languages: what two passes may differ by that compute the same, relative to the length.
-_ROUNDING = 1e-5
 
 
 def score(tower: Tower, corpus: Any, metrics: Iterable[str] | None = None, **options: Any) -> "pd.DataFrame":
@@ -207,7 +204,7 @@ def embed(
         first = [here.setdefault(text, row) for row, text in enumerate(texts)]
         for text, row in here.items():
             other, place = anywhere.setdefault(text, (language, row))
-            if other != language and float((captions[other][place] - rows[row]).norm()) <= _ROUNDING:
+            if other != language and float((captions[other][place] - rows[row]).norm()) <= ROUNDING:
                 rows[row] = captions[other][place]
         captions[language] = rows[first]
     return Embedded(gallery, captions, owner)

@@ -21,7 +21,7 @@ from workbench.errors import InputError
 from workbench.gallery import check_gallery, embed_gallery, gallery_name
 from workbench.intervention import Context, Intervention, Site, check_interventions
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.retrieval import rank, top_images, unit
+from workbench.retrieval import ROUNDING, rank, top_images, unit
 from workbench.runs import Run
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
 from workbench.towers.base import Tower, describe_tower
@@ -237,6 +237,7 @@ def _language_cell(
     texts, owner = corpus.texts(language, settings.protocol)
     tokens = tower.tokenize(texts, language)
     clean, patched, change, touched = _embed(tower, tokens, language, settings, sources)
+    _make_equal(texts, clean, patched)
     owners = torch.from_numpy(owner)
     frozen = unit(clean, f"{language} embeddings")
     arrays: dict[str, np.ndarray] = {
@@ -309,6 +310,22 @@ def _embed(
     for k in range(len(chosen)):
         patched[k] = torch.where(unchanged[k][..., None], clean, patched[k])
     return clean, patched, change.double().mean(-1).numpy(), touched.sum(-1).numpy()
+
+
+def _make_equal(texts: Sequence[str], clean: Tensor, patched: Tensor) -> None:
+    """Give the same text the same embedding: two batches may differ in the last bits, and then it would not tie.
+
+    Under a patch that is so where the two embeddings differ by no more than rounding: sources may say other things.
+    """
+    here: dict[str, int] = {}
+    first = torch.tensor([here.setdefault(text, place) for place, text in enumerate(texts)])
+    if len(here) == len(texts):
+        return
+    clean.copy_(clean[first])
+    for each in patched:
+        same = each[:, first]
+        near = (each - same).norm(dim=-1, keepdim=True) <= ROUNDING * same.norm(dim=-1, keepdim=True)
+        each.copy_(torch.where(near, same, each))
 
 
 def _context(

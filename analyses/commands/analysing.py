@@ -244,6 +244,7 @@ def _finish(
 ) -> None:
     """Write figures and page, published values beside them, and say what is in them."""
     analyses = [*analyses, *beside_published(*analyses)]
+    said = verdict or f"{headline}: {analyses[0].in_short}"
     for analysis in analyses:
         analysis.save(run.folder / "figures")
     run.finish({})
@@ -251,7 +252,7 @@ def _finish(
     report = write_report(
         run.folder / "report.html",
         title=headline,
-        verdict=verdict or f"{headline}.",
+        verdict=said,
         evidence=[(analysis.title, analysis.in_short) for analysis in analyses],
         analyses=analyses,
         caveats=list(caveats),
@@ -261,7 +262,7 @@ def _finish(
         tables = {analysis.name: json.loads(analysis.table.to_json(orient="records")) for analysis in analyses}
         print_json({"run": str(run.folder), "report": str(report), "tables": tables})
         return
-    typer.echo(textwrap.fill(verdict or f"{headline}.", 118))
+    typer.echo(textwrap.fill(said, 118))
     for analysis in analyses:
         typer.echo(f"\n{analysis.title}\n{textwrap.indent(textwrap.fill(analysis.in_short, 116), '  ')}")
     typer.echo(f"\nReport: {report}")

@@ -35,7 +35,7 @@ def test_score_gives_every_metric_in_both_pools(tmp_path):
 def test_geometry_says_where_languages_part_and_writes_a_page(tmp_path):
     done = workbench("geometry", *SMALL, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Debiased, at depth 12 (block 11): HRL–HRL" in done.stdout
+    assert "debiased CKA at depth 12 (block 11) is HRL–HRL" in done.stdout
     assert (tmp_path / "run" / "report.html").is_file()
     table = pd.read_csv(tmp_path / "run" / "figures" / "cka-by-depth.csv")
     assert sorted(table["depth"].unique()) == list(range(13))

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,6 +8,7 @@ import torch
 from interventions import MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
 from tests.conftest import BUILT_IN, CAPTIONS, TINY
 from tests.workbench.test_trajectory import corpus_of
+from workbench import sweeps
 from workbench.corpora import load_corpus
 from workbench.errors import InputError
 from workbench.hooks import HookManager
@@ -254,3 +257,31 @@ def test_a_gallery_with_nan_is_refused(tiny, monkeypatch):
     monkeypatch.setattr(tiny, "encode_images", lambda images: torch.full((len(images), 4), float("nan")))
     with pytest.raises(InputError, match="image embeddings hold 6 rows"):
         go(tiny)
+
+
+def test_the_same_text_ties_although_batches_differ_in_the_last_bits(get_tower, monkeypatch):
+    """Both captions of a pair are nearest to the same image, so that one of the two images can't be found for sure."""
+    tower, plain = get_tower("emoji-causal"), sweeps.sweep_pass
+
+    def noisy(*arguments, **options):
+        found = plain(*arguments, **options)
+        generator = torch.Generator().manual_seed(7)
+        parts = {
+            name: rows * (1 + 3e-7 * torch.randn(rows.shape, generator=generator))
+            for name, rows in (("clean", found.clean), ("patched", found.patched))
+        }
+        return dataclasses.replace(found, **parts)
+
+    monkeypatch.setattr(sweeps, "sweep_pass", noisy)
+    names = load_corpus("emoji-36", ["en", "sw"], limit=12)
+    twice = {language: names.captions[language][:6] * 2 for language in ("en", "sw")}
+    corpus = dataclasses.replace(names, captions=twice)
+    result = sweep(
+        tower, corpus, [ParallelEOS("en"), RandomEOS("en")], depths=[3, 12], resamples=20, batch_size=5, progress=False
+    )
+    cell = result.cells["sw"]
+    tied = cell.clean("i2t").tied
+    assert (tied >= 1).all()
+    # The rows put in are the same too; those of other captions are not.
+    assert (cell.arrays["patched_i2t_tied"][0] >= 1).all()
+    assert (cell.arrays["patched_i2t_tied"][1] == 0).any()
