@@ -6,11 +6,12 @@ from workbench._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from interventions.averaging import leave_one_out, pool_average
-    from interventions.controls import MidToken, NormMatchedNoise, RandomEOS
+    from interventions.controls import ContentToken, MidToken, NormMatchedNoise, RandomEOS
     from interventions.eos_patch import MeanEOS, ParallelEOS
     from interventions.erase_rows import Erase, fit_at_depths
 
 __all__ = [
+    "ContentToken",
     "Erase",
     "MeanEOS",
     "MidToken",
@@ -24,6 +25,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "ContentToken": "interventions.controls",
         "Erase": "interventions.erase_rows",
         "MeanEOS": "interventions.eos_patch",
         "MidToken": "interventions.controls",

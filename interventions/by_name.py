@@ -8,10 +8,11 @@ from workbench.intervention import Intervention
 HELP = (
     "parallel:LANG (the same caption's row in LANG), mean:LANG+LANG or mean:TIER (mean over languages), "
     "random:LANG (another caption's row), noise or noise:matched (Gaussian of the row's norm), "
-    "mid:LANG (the middle token instead of the pooled one), erase:leace, erase:inlp-RANK or erase:random-RANK "
+    "mid:LANG (the middle token instead of the pooled one), token:LANG or token:LANG:K (a random content token, or "
+    "number K), erase:leace, erase:inlp-RANK or erase:random-RANK "
     "(the language erased from the pooled row)"
 )
-_KINDS = ("parallel", "mean", "random", "noise", "mid", "erase")
+_KINDS = ("parallel", "mean", "random", "noise", "mid", "token", "erase")
 
 
 def default_names(
@@ -60,7 +61,7 @@ def interventions_by_name(
 
 
 def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> Intervention:
-    from interventions.controls import MidToken, NormMatchedNoise, RandomEOS
+    from interventions.controls import ContentToken, MidToken, NormMatchedNoise, RandomEOS
     from interventions.eos_patch import MeanEOS, ParallelEOS
 
     kind, _, rest = name.partition(":")
@@ -77,6 +78,11 @@ def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> In
     if kind == "mean":
         members = tuple(language for language, tier in tiers.items() if tier == rest)
         return MeanEOS(members or tuple(rest.split("+")))
+    if kind == "token":
+        source, _, place = rest.partition(":")
+        if place and not place.removeprefix("-").isdecimal():
+            raise InputError(f"The intervention {name!r} needs a number, such as token:en:0 or token:en:-1.")
+        return ContentToken(source, int(place) if place else "random")
     return {"parallel": ParallelEOS, "random": RandomEOS, "mid": MidToken}[kind](rest)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from workbench.errors import InputError
 from workbench.hooks import Rows
 from workbench.intervention import Context, Intervention
+from workbench.towers.tokens import check_site
 
 
 class RandomEOS(Intervention):
@@ -97,11 +98,46 @@ class NormMatchedNoise(Intervention):
         return context.cached(("covariance root", self.sources[0], depth), make)
 
 
-class MidToken(Intervention):
-    """Replace the middle content token by the source's middle content token (S3-53, AMB-12).
+class ContentToken(Intervention):
+    """Replace one content token by that of the source, and leave the pooled row as it is (S3-53).
 
-    The middle is halfway between the first and the last content token of each caption. A caption without
-    content tokens, or whose source has none, is left as it is; the results count how many rows were touched.
+    A caption that has no such token, or whose source has none, is left as it is; the results count how many rows
+    were touched.
+
+    Parameters
+    ----------
+    source : str
+        Language that the rows come from.
+    place : {"middle", "random"} or int
+        The middle of each caption, a token drawn once for each, or a number counted from 0; negative ones count
+        from the last.
+
+    Raises
+    ------
+    InputError
+        If there is no such place.
+    """
+
+    def __init__(self, source: str = "en", place: str | int = "random") -> None:
+        self.site = f"token {place}" if isinstance(place, int) else place
+        kind, _ = check_site(self.site)
+        if kind == "pooled":
+            raise InputError("place='pooled' came; a content token is 'middle', 'random' or a number.")
+        short = {"middle": "mid-token", "random": "random-token"}.get(kind, self.site)
+        self.name = f"{short} {source}"
+        self.sources = (source,)
+
+    def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
+        """Return the source's rows where it has one, and the clean row elsewhere."""
+        donor = context.donor(self.sources[0], depth).to(rows)
+        has = context.available[self.sources[0]][context.captions].to(rows.device)
+        return torch.where(has[:, None], donor, rows)
+
+
+class MidToken(ContentToken):
+    """Replace the middle content token by the source's (S3-53, AMB-12).
+
+    The middle is halfway between the first and the last content token of each caption.
 
     Parameters
     ----------
@@ -109,14 +145,5 @@ class MidToken(Intervention):
         Language that the rows come from.
     """
 
-    site = "middle"
-
     def __init__(self, source: str = "en") -> None:
-        self.name = f"mid-token {source}"
-        self.sources = (source,)
-
-    def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
-        """Return the source's middle rows where it has one, and the clean row elsewhere."""
-        donor = context.donor(self.sources[0], depth).to(rows)
-        has = context.available[self.sources[0]][context.captions].to(rows.device)
-        return torch.where(has[:, None], donor, rows)
+        super().__init__(source, "middle")

@@ -19,7 +19,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -29,7 +29,8 @@ from torch import Tensor
 from workbench.errors import InputError
 from workbench.hooks import Rows, checked_rows
 
-Site = Literal["pooled", "middle"]
+Site: TypeAlias = str
+"""Which row of a caption: see :func:`workbench.towers.tokens.check_site`."""
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Context:
         Rows of the corpus that the batch holds.
     n_captions : int
         How many captions the corpus has.
-    site : {"pooled", "middle"}
+    site : str
         Which row of each caption is replaced.
     trajectories : mapping of str to Tensor of shape (n_captions, depth, width)
         Rows of the source languages at this site, every depth from 0 to N.
@@ -130,14 +131,15 @@ class Intervention(ABC):
     ----------
     name : str
         How tables, legends and run directories call it. One run can't hold two of the same name.
-    site : {"pooled", "middle"}
-        Which row is replaced: the one that the tower pools, or the token in the middle of the content.
+    site : str
+        Which row is replaced: ``"pooled"``, ``"middle"`` (the token in the middle of the content), ``"random"`` or
+        ``"token K"``.
     sources : tuple of str
         Languages whose trajectories the rule reads.
     """
 
     name: str
-    site: ClassVar[Site] = "pooled"
+    site: Site = "pooled"
     sources: tuple[str, ...] = ()
 
     @abstractmethod

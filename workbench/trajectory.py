@@ -28,7 +28,7 @@ from workbench.files import write_atomically
 from workbench.hooks import HookManager, present, within
 from workbench.intervention import Site
 from workbench.towers.base import Tower
-from workbench.towers.tokens import Tokens
+from workbench.towers.tokens import Tokens, check_site
 
 if TYPE_CHECKING:
     import xarray
@@ -141,8 +141,8 @@ def capture(
         All of the corpus by default.
     depths : iterable of int, optional
         All of 0 to N by default; negative ones count from N.
-    site : {"pooled", "middle"}
-        Which row of each caption.
+    site : str
+        Which row of each caption: ``"pooled"``, ``"middle"``, ``"random"`` or ``"token K"``.
     protocol : {"first", "all"}
     batch_size : int
     dtype : torch.dtype
@@ -157,6 +157,7 @@ def capture(
     xarray.DataArray
         Dimensions (language, caption, depth, feature).
     """
+    check_site(site)
     wanted = corpus.languages if languages is None else corpus.check_languages(languages)
     corpus.check_parallel(wanted, protocol)
     chosen = check_depths(depths, tower.n_blocks)

@@ -65,7 +65,7 @@ def capture(
     tower: TowerOptions,
     corpus: CorpusOptions,
     depths: Depths = "all",
-    site: Annotated[str, typer.Option(help="pooled, or middle: the token in the middle of the content.")] = "pooled",
+    site: Annotated[str, typer.Option(help="pooled, middle, random, or 'token K': content token K.")] = "pooled",
     half: Annotated[bool, typer.Option("--float16", help="Store rows in float16.")] = False,
     batch_size: Batch = None,
     as_json: Json = False,

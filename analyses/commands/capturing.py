@@ -8,7 +8,7 @@ import typer
 from analyses.cli.options import CorpusOptions, TowerOptions
 from analyses.commands.common import corpus_of, parse_depths, print_json, tower_of
 from workbench.corpora.base import check_protocol
-from workbench.errors import InputError
+from workbench.towers.tokens import check_site
 from workbench.trajectory import DEFAULT_BATCH, capture
 
 
@@ -23,8 +23,7 @@ def run_capture(
     as_json: bool,
 ) -> None:
     """``workbench capture``."""
-    if site not in ("pooled", "middle"):
-        raise InputError(f"There is no site {site!r}. Use 'pooled' or 'middle'.")
+    check_site(site)
     corpus, languages = corpus_of(corpus_options)
     tower = tower_of(tower_options)
     rows = capture(

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from interventions import MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
+from interventions import ContentToken, MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
 from interventions.by_name import default_names, interventions_by_name
 from workbench.errors import InputError
 from workbench.intervention import Context
@@ -142,3 +142,14 @@ def test_a_wrong_name_teaches(name, message):
         interventions_by_name([name], {})
     with pytest.raises(InputError, match="No intervention"):
         interventions_by_name([], {})
+
+
+def test_content_tokens_have_a_name_a_site_and_a_short_form():
+    made = interventions_by_name(["mid:en", "token:en", "token:sw:-1"], {})
+    assert [one.name for one in made] == ["mid-token en", "random-token en", "token -1 sw"]
+    assert [one.site for one in made] == ["middle", "random", "token -1"]
+    assert [one.sources for one in made] == [("en",), ("en",), ("sw",)]
+    with pytest.raises(InputError, match="needs a number"):
+        interventions_by_name(["token:en:first"], {})
+    with pytest.raises(InputError, match="'middle', 'random' or a number"):
+        ContentToken("en", "pooled")

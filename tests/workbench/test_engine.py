@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from interventions import MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
+from interventions import ContentToken, MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
 from tests.conftest import CAPTIONS
 from workbench.engine import strategy, sweep_pass
 from workbench.errors import HookError
@@ -19,6 +19,8 @@ INTERVENTIONS = {
     "noise": NormMatchedNoise(),
     "matched": NormMatchedNoise("matched"),
     "mid": MidToken("en"),
+    "content": ContentToken("en"),
+    "last": ContentToken("en", -1),
 }
 
 

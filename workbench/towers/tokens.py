@@ -6,7 +6,7 @@ here is the same for all.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -58,11 +58,40 @@ class Tokens:
         changed = {name: change(value) for name, value in vars(self).items() if value is not None}
         return replace(self, **changed)
 
-    def where(self, site: Literal["pooled", "middle"]) -> Where:
-        """Return which row of each caption a site is: positions, or the mask of a mean."""
-        if site == "middle":
+    def where(self, site: str) -> Where:
+        """Return which row of each caption a site is: positions, or the mask of a mean.
+
+        Parameters
+        ----------
+        site : str
+            As :func:`check_site` takes it. A position is -1 where a caption has no such token.
+
+        Raises
+        ------
+        InputError
+            If there is no such site.
+        """
+        kind, place = check_site(site)
+        if kind == "middle":
             return self.middle
+        if kind == "random":
+            return self._content_token(self._draw())
+        if kind == "token":
+            count = self.content.sum(-1)
+            return self._content_token(torch.full_like(count, place) + (count if place < 0 else 0))
         return self.pooled if self.averaged is None else self.averaged
+
+    def _draw(self) -> Index:
+        """Draw a content token from what the caption says, so that no batch and no run changes it."""
+        count = self.content.sum(-1)
+        places = torch.cumsum(self.content, -1)
+        mixed = ((self.input_ids + 1) * (places * 40_503 + 12_345) % 2_147_483_647 * self.content).sum(-1)
+        return mixed % count.clamp_min(1)
+
+    def _content_token(self, place: Index) -> Index:
+        """Return the position of a content token, counted from 0 among them."""
+        reached = (torch.cumsum(self.content, -1) == place[:, None] + 1) & self.content
+        return torch.where(reached.any(-1), reached.int().argmax(-1), -1)
 
     @property
     def length(self) -> Index:
@@ -79,6 +108,39 @@ class Tokens:
         first = torch.where(self.content, positions, self.content.shape[1]).amin(-1)
         last = torch.where(self.content, positions, -1).amax(-1)
         return torch.where(last >= 0, (first + last) // 2, -1)
+
+
+def check_site(site: str) -> tuple[str, int]:
+    """Read which row of a caption is meant.
+
+    Parameters
+    ----------
+    site : str
+        ``"pooled"``; ``"middle"``, halfway between the first and the last content token; ``"random"``, a content
+        token that is drawn once for each caption; or ``"token K"``, content token K from 0, from the end where K
+        is negative.
+
+    Returns
+    -------
+    kind : str
+        The first word.
+    place : int
+        K.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    kind, _, rest = site.partition(" ")
+    if not rest and kind in ("pooled", "middle", "random"):
+        return kind, 0
+    if kind == "token" and rest.removeprefix("-").isdecimal():
+        return kind, int(rest)
+    raise InputError(
+        f"There is no site {site!r}. Use 'pooled', 'middle', 'random', or 'token K' with the number of a content "
+        "token, such as 'token 0' or 'token -1'."
+    )
 
 
 def content_mask(tokenizer: Any, ids: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:

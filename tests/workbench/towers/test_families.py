@@ -200,6 +200,38 @@ def test_the_middle_is_halfway_between_first_and_last_content_token(get_tower):
         assert content[middle]
 
 
+@pytest.mark.parametrize("captions", [["ab cd e", "x"], ["x", "ab cd e", "a b c d e f"]])
+def test_content_tokens_are_counted_from_either_end_and_drawn_from_what_a_caption_says(get_tower, captions):
+    tokens = get_tower("metaclip_2").tokenize(captions)
+    places = [content.nonzero()[:, 0].tolist() for content in tokens.content]
+    for k in (0, 2, -1, -2):
+        wanted = [own[k] if -len(own) <= k < len(own) else -1 for own in places]
+        assert tokens.where(f"token {k}").tolist() == wanted
+    drawn = tokens.where("random").tolist()
+    assert all(place in own for place, own in zip(drawn, places, strict=True))
+    # Neither its neighbours nor the padding of a batch change what is drawn.
+    for place, caption in zip(drawn, captions, strict=True):
+        alone = get_tower("metaclip_2").tokenize([caption])
+        first = alone.content[0].nonzero()[0, 0]
+        assert alone.where("random")[0] - first == place - places[captions.index(caption)][0]
+
+
+def test_random_content_tokens_are_spread(get_tower):
+    texts = [f"a {left} b {right} c" for left in "defghij" for right in "klmnopq"]
+    tokens = get_tower("metaclip_2").tokenize(texts)
+    first = tokens.content.int().argmax(-1)
+    drawn = (tokens.where("random") - first).tolist()
+    count = int(tokens.content.sum(-1).min())
+    assert len(set(drawn)) >= count
+    assert max(drawn.count(place) for place in set(drawn)) < 0.6 * len(drawn)
+
+
+@pytest.mark.parametrize("site", ["eos", "token", "token x", "random 3", "Middle"])
+def test_a_site_that_there_is_not_is_named(tiny, site):
+    with pytest.raises(InputError, match="There is no site"):
+        tiny.tokenize(["a cat"]).where(site)
+
+
 def test_a_trace_by_hand_patches_the_same_model(tiny):
     captions = ["a cat", "two dogs"]
     tokens = tiny.tokenize(captions)
