@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from analyses.baselines import baseline
     from analyses.bias import bias_association, bias_prevalence
     from analyses.browser import BrowserData, patch_browser
+    from analyses.ceiling import patch_ceiling
     from analyses.checkpoint import checkpoint_table
     from analyses.comparison import compare_published, compare_run
     from analyses.erasure import ErasureAudit, audit_erasure, audit_tower
@@ -92,6 +93,7 @@ __all__ = [
     "mixed_ranking",
     "modality_gap_by_language",
     "patch_browser",
+    "patch_ceiling",
     "preference_and_clusters",
     "prevalence_bias",
     "prevalence_scatter",
@@ -164,6 +166,7 @@ __getattr__, __dir__ = lazy_exports(
         "mixed_ranking": "analyses.mixed_pool",
         "modality_gap_by_language": "analyses.geometry_output",
         "patch_browser": "analyses.browser",
+        "patch_ceiling": "analyses.ceiling",
         "preference_and_clusters": "analyses.association_clusters",
         "prevalence_bias": "analyses.prevalence",
         "prevalence_scatter": "analyses.geometry_divergence",

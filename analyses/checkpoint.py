@@ -50,8 +50,7 @@ def checkpoint_table(
     """
     view = SweepView(frame)
     view.check(direction, metric)
-    last = last_of(view, last_depth)
-    chosen, note = _depth(view, depth, last)
+    last, chosen, note = checkpoint_depth(view, depth, last_depth)
     groups = ordered_groups(view, direction, metric)
     figure = go.Figure()
     rows = _rows(groups)
@@ -70,8 +69,23 @@ def checkpoint_table(
     return Analysis("checkpoint", title, _table(view, groups, chosen, direction, metric), figure, caption)
 
 
-def _depth(view: SweepView, depth: int | None, last: int) -> tuple[int, str]:
-    """Return the depth to read, and what a reader has to be told about it."""
+def checkpoint_depth(view: SweepView, depth: int | None, last_depth: int | None) -> tuple[int, int, str]:
+    """Return N, the depth to read, and what a reader has to be told about it.
+
+    Parameters
+    ----------
+    view : SweepView
+    depth : int, optional
+        N-3 by default, or the depth of the frame that is nearest to it.
+    last_depth : int, optional
+        N, where the frame does not reach it.
+
+    Raises
+    ------
+    InputError
+        If the frame lacks the depth.
+    """
+    last = last_of(view, last_depth)
     if depth is not None:
         if depth not in view.depths:
             raise InputError(f"The frame has no depth {depth}. It has: {', '.join(map(str, view.depths))}.")
@@ -82,7 +96,7 @@ def _depth(view: SweepView, depth: int | None, last: int) -> tuple[int, str]:
         note = "" if chosen == wanted else f" Depth {wanted} (N−3) is not in the frame; this is the nearest to it."
     if chosen == last:
         note += " It is the last depth, where a parallel patch is the source's own output and proves nothing."
-    return chosen, note
+    return last, chosen, note
 
 
 def _rows(groups: list[Group]) -> list[tuple[float, Group]]:

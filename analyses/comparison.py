@@ -113,6 +113,22 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
     InputError
         If there is no table, or it can't be read.
     """
+    return compare_published(read_run(path), paper)
+
+
+def read_run(path: str | Path) -> pd.DataFrame:
+    """Read the numbers of a run folder, or a table on disk.
+
+    Parameters
+    ----------
+    path : str or Path
+        As :func:`compare_run` takes it.
+
+    Raises
+    ------
+    InputError
+        If there is no table, or it can't be read.
+    """
     place = Path(path)
     files = [place]
     if place.is_dir():
@@ -123,7 +139,7 @@ def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
             f"There is no table in {str(place)!r}. Give the folder of a finished sweep or bias run, a Parquet file or "
             "a CSV file."
         )
-    return compare_published(pd.concat([_read(file) for file in files], ignore_index=True), paper)
+    return pd.concat([_read(file) for file in files], ignore_index=True)
 
 
 COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference-and-clusters")

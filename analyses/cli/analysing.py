@@ -114,17 +114,22 @@ def association(
 def compare(
     run: Run,
     published: Annotated[bool, typer.Option("--published", help="Beside the papers' numbers.")] = False,
+    calibrated: Annotated[
+        Path | None, typer.Option("--calibrated", help="Beside a sweep of the same tower with trained front blocks.")
+    ] = None,
     paper: Annotated[str | None, typer.Option(help="s0, s1 or s3.", show_default="all")] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Lay the numbers of a run beside published ones, with differences."""
+    """Lay the numbers of a run beside published ones, or a patch beside calibrated front blocks."""
     from analyses.commands.analysing import run_compare
     from workbench.errors import InputError
 
-    if not published:
-        raise InputError("Say with what: --published lays a run beside the papers' numbers.")
-    run_compare(run, paper, out, as_json)
+    if published == (calibrated is not None):
+        raise InputError(
+            "Say with what: --published lays a run beside the papers' numbers, --calibrated RUN beside another sweep."
+        )
+    run_compare(run, paper, calibrated, out, as_json)
 
 
 def export(

@@ -192,11 +192,15 @@ def run_erase(
     _finish(run, erasure_analyses(study), headline, as_json, verdict=verdict, caveats=study.notes)
 
 
-def run_compare(folder: Path, paper: str | None, out: Path | None, as_json: bool) -> None:
-    """``workbench compare --published``."""
-    from analyses.comparison import compare_run
+def run_compare(folder: Path, paper: str | None, calibrated: Path | None, out: Path | None, as_json: bool) -> None:
+    """``workbench compare``."""
+    from analyses.ceiling import patch_ceiling
+    from analyses.comparison import compare_run, read_run
 
-    analysis = compare_run(folder, paper)
+    if calibrated is None:
+        analysis = compare_run(folder, paper)
+    else:
+        analysis = patch_ceiling(read_run(folder), read_run(calibrated))
     if out is not None or folder.is_dir():
         analysis.save((out or folder) / "figures")
     if as_json:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.analyses.factory import make_frame
+from tests.analyses.test_ceiling import calibrated
 from tests.analyses.test_cli import workbench
 from tests.analyses.test_comparison import sweep
 
@@ -84,6 +86,15 @@ def test_compare_lays_published_values_beside_a_run(tmp_path):
     own = rows[(rows["language"] == "sw") & (rows["intervention"] == "parallel en")].iloc[0]
     assert own["published"] == 69.1
     assert own["difference"] == pytest.approx(own["value"] - 69.1)
+
+
+def test_compare_lays_a_patch_beside_calibrated_front_blocks(tmp_path):
+    make_frame().to_parquet(tmp_path / "frozen.parquet")
+    calibrated().to_parquet(tmp_path / "calibrated.parquet")
+    rows = pd.DataFrame(
+        answered("compare", "frozen.parquet", "--calibrated", "calibrated.parquet", cwd=tmp_path)["rows"]
+    )
+    assert {"frozen", "calibrated", "patched", "share %"} <= set(rows.columns)
 
 
 def test_corpora_check_says_what_is_there_and_what_is_wrong(tmp_path):
