@@ -240,7 +240,7 @@ def confusion(table: "pd.DataFrame") -> "pd.DataFrame":
     """Count named against planted faults."""
     import pandas as pd
 
-    from analyses.diagnosis.verdict import KINDS
+    from analyses.diagnosis.rule import KINDS
 
     counts = pd.crosstab(table["fault"], table["verdict"])
     rows = [kind for kind in EXPECTED if kind in counts.index]

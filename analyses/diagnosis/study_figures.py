@@ -6,7 +6,7 @@ import numpy as np
 
 from analyses.base import Analysis
 from analyses.diagnosis.calibration import EXPECTED, confusion, summary
-from analyses.diagnosis.verdict import KINDS
+from analyses.diagnosis.rule import KINDS
 from analyses.theme import intervention_styles
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """A verdict in words and in numbers: the sentence, a line for each piece of evidence, and JSON-like values."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from analyses.diagnosis.verdict import _Judge
+from analyses.diagnosis.rule import Judge
 
 _PLACES = {
     "output_direction": "a linear language direction in the output embedding",
@@ -12,7 +11,7 @@ _PLACES = {
 }
 
 
-def sentence_of(judge: "_Judge", kind: str, faults: tuple[str, ...], onset: tuple[int, int, int] | None) -> str:
+def sentence_of(judge: Judge, kind: str, faults: tuple[str, ...], onset: tuple[int, int, int] | None) -> str:
     """Return the verdict in one sentence."""
     m, gaps = judge.m, judge.x.gaps
     if kind == "no_gap":
@@ -58,7 +57,7 @@ def sentence_of(judge: "_Judge", kind: str, faults: tuple[str, ...], onset: tupl
     return f"O{trail}, and the gap sits in {places}{where}: {'; '.join(parts)}."
 
 
-def evidence_lines(judge: "_Judge") -> list[tuple[str, str]]:
+def evidence_lines(judge: Judge) -> list[tuple[str, str]]:
     """Return what was looked at, and what it said."""
     m, x, gaps = judge.m, judge.x, judge.x.gaps
     lines = [
@@ -104,7 +103,7 @@ def evidence_lines(judge: "_Judge") -> list[tuple[str, str]]:
     return lines
 
 
-def numbers_of(judge: "_Judge", faults: tuple[str, ...], onset: tuple[int, int, int] | None) -> dict[str, Any]:
+def numbers_of(judge: Judge, faults: tuple[str, ...], onset: tuple[int, int, int] | None) -> dict[str, Any]:
     """Return the evidence as JSON-like values."""
     m, x, gaps = judge.m, judge.x, judge.x.gaps
     return {

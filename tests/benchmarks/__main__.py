@@ -30,7 +30,7 @@ from workbench.hooks import HookManager
 from workbench.intervention import Context
 from workbench.oracle import patch_depths
 from workbench.towers import Tower, load_tower
-from workbench.towers.base import Provenance
+from workbench.towers.provenance import Provenance
 from workbench.towers.tokens import Tokens
 from workbench.towers.transformers_dual import MetaClip2Tower
 from workbench.trajectory import batches, capture_language

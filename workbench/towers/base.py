@@ -21,8 +21,7 @@ import contextlib
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
@@ -33,53 +32,11 @@ from torch import Tensor, nn
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, pick, unwrap
+from workbench.towers.provenance import Provenance, SelfCheck
 from workbench.towers.tokens import Tokens
 
 if TYPE_CHECKING:
     from workbench.towers.source import Source
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a tower came from: enough to fetch the same weights again.
-
-    Attributes
-    ----------
-    source : str
-        Built-in name, folder or hub id, as the user gave it.
-    revision : str, optional
-        Commit of the hub repository.
-    model_class : str
-    dtype : str
-    remote_code : bool
-        Whether code from the checkpoint's repository was run.
-    notes : mapping of str to str
-        What else decides the weights or the embedding: a pooling rule, a prefix, a description file.
-    """
-
-    source: str
-    revision: str | None
-    model_class: str
-    dtype: str
-    remote_code: bool = False
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class SelfCheck:
-    """What :meth:`Tower.check` measured; relative errors.
-
-    Attributes
-    ----------
-    pooled_row : float
-        Between the pooled row through the head and the model's own text feature.
-    padding : float
-        Between a caption alone and in a padded batch: the noise floor of a comparison across batches. In half
-        precision it reaches a percent or two.
-    """
-
-    pooled_row: float
-    padding: float
 
 
 class Tower(ABC):

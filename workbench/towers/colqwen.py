@@ -27,10 +27,11 @@ from torch.nn import functional
 from workbench.errors import InputError, TowerError
 from workbench.hooks import HookManager, pick
 from workbench.late_interaction import MultiVectors
-from workbench.towers.base import Provenance, SelfCheck, relative_error
+from workbench.towers.base import relative_error
 from workbench.towers.language_model import IMAGE_BATCH, LanguageModelTower
 from workbench.towers.multi_vectors import joined, last_vectors, without_last
 from workbench.towers.prompts import Prompt
+from workbench.towers.provenance import Provenance, SelfCheck
 from workbench.towers.qwen import grid_tokens
 from workbench.towers.tokens import Tokens
 

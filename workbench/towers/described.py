@@ -22,10 +22,10 @@ from torch.nn import functional
 
 from workbench.errors import InputError, TowerError
 from workbench.hooks import Hidden, HookManager, Where, pick
-from workbench.towers.base import Provenance
 from workbench.towers.description import Description, Pooling, read_description
 from workbench.towers.language_model import APPENDABLE, LanguageModelTower, last_of
 from workbench.towers.prompts import tokenize_in_prompt
+from workbench.towers.provenance import Provenance
 from workbench.towers.qwen import grid_tokens
 from workbench.towers.tokens import Tokens
 

@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from workbench.errors import InputError, TowerError
 from workbench.hooks import Hidden, Where, pick
 from workbench.language_codes import model_code
-from workbench.towers.base import Provenance, SelfCheck, Tower
+from workbench.towers.base import Tower
 from workbench.towers.open_clip_source import read
+from workbench.towers.provenance import Provenance, SelfCheck
 from workbench.towers.tokens import Tokens, check_captions, content_mask
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from workbench.errors import InputError, TowerError
-from workbench.towers.base import Provenance
+from workbench.towers.provenance import Provenance
 
 if TYPE_CHECKING:
     from workbench.towers.source import Source

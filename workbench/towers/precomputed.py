@@ -28,7 +28,8 @@ from torch import Tensor, nn
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
-from workbench.towers.base import SelfCheck, Tower
+from workbench.towers.base import Tower
+from workbench.towers.provenance import SelfCheck
 from workbench.towers.tokens import Tokens
 
 if TYPE_CHECKING:

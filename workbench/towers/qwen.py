@@ -16,9 +16,9 @@ from PIL.Image import Image, Resampling
 from torch import Tensor, nn
 
 from workbench.errors import InputError
-from workbench.towers.base import Provenance
 from workbench.towers.language_model import LanguageModelTower
 from workbench.towers.prompts import Prompt
+from workbench.towers.provenance import Provenance
 
 if TYPE_CHECKING:
     from workbench.towers.source import Source

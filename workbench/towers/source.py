@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from workbench.errors import InputError, TowerError, suggest
-from workbench.towers.base import Provenance
+from workbench.towers.provenance import Provenance
 
 log = logging.getLogger(__name__)
 

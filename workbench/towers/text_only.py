@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from workbench.errors import InputError, TowerError
 from workbench.hooks import Hidden, Where, pick
-from workbench.towers.base import Provenance, Tower
+from workbench.towers.base import Tower
+from workbench.towers.provenance import Provenance
 from workbench.towers.tokens import Tokens, check_captions, content_mask
 
 if TYPE_CHECKING:

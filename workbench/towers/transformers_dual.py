@@ -22,7 +22,8 @@ from torch.nn import functional
 
 from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Index, Rows
-from workbench.towers.base import Provenance, Tower
+from workbench.towers.base import Tower
+from workbench.towers.provenance import Provenance
 from workbench.towers.tokens import Tokens, check_captions, content_mask
 
 
