@@ -19,7 +19,7 @@ from itertools import groupby
 
 import pandas as pd
 
-from analyses.tables import _merged as interval_columns
+from analyses.tables import interval_columns
 from workbench.errors import InputError
 
 TYPE = 8

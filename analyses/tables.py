@@ -17,7 +17,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             name: [_cell(parts) for parts in zip(*(table[part].tolist() for part in columns), strict=True)]
-            for name, columns in _merged(table).items()
+            for name, columns in interval_columns(table).items()
         },
         dtype=object,
     )
@@ -37,7 +37,7 @@ def table_html(table: pd.DataFrame) -> str:
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>"
 
 
-def _merged(table: pd.DataFrame) -> dict[str, list[str]]:
+def interval_columns(table: pd.DataFrame) -> dict[str, list[str]]:
     """Return the columns to show, each with those that it is made of."""
     names = [str(name) for name in table.columns]
     ends = {name: ["low", "high"] if name == "value" else [f"{name} low", f"{name} high"] for name in names}

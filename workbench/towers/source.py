@@ -71,19 +71,35 @@ class Source:
             "local_files_only": self.local,
         }
 
+    @property
+    def commit(self) -> str | None:
+        """Commit that files of a hub id come from, whatever branch was asked for; None for a local folder or file."""
+        if self.local:
+            return None
+        # The hub's client keeps files in a folder that is named after their commit.
+        path = self.find("config.json")
+        return None if path is None else path.parent.name
+
     def find(self, filename: str) -> Path | None:
         """Return the path of a file of the checkpoint, fetched where it lies on the hub; None where it has none."""
         if self.local:
             path = Path(self.location) / filename
             return path if path.is_file() else None
-        from huggingface_hub import hf_hub_download
+        from huggingface_hub import hf_hub_download, try_to_load_from_cache
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
         try:
             return Path(hf_hub_download(self.location, filename, revision=self.revision))
         except Exception as error:
-            # A file that is not in the local cache, without a network, may be on the hub all the same.
             if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
+                return None
+            # Without a network, a file that is not in the local cache may be on the hub all the same.
+            cached = try_to_load_from_cache(self.location, "config.json", revision=self.revision)
+            if isinstance(error, LocalEntryNotFoundError) and isinstance(cached, str) and filename != "config.json":
+                log.warning(
+                    "%s: %s is not in the local cache and the hub can't be reached, so it is taken as absent. If there "
+                    "is one, load this tower once with a network.", self.name, filename
+                )  # fmt: skip
                 return None
             raise InputError(
                 f"The hub has no tower {self.name!r} at revision {self.revision or 'main'!r} that can be reached from "
@@ -171,7 +187,7 @@ class Source:
         """Return where the weights came from."""
         return Provenance(
             source=self.name,
-            revision=getattr(getattr(model, "config", None), "_commit_hash", None),
+            revision=self.commit,
             model_class=type(model).__name__,
             dtype=str(self.dtype).removeprefix("torch."),
             remote_code=self.remote_code,
