@@ -142,7 +142,8 @@ def audit_erasure(
     gallery : array of shape (image, d)
         Embeddings of the images; never erased. Held-out captions are ranked against held-out images.
     erasers : sequence of Eraser, optional
-        Not fitted; :func:`default_erasers` by default, without ranks of INLP that the rows don't hold.
+        Not fitted; :func:`default_erasers` by default. Ranks of INLP that the rows
+        don't hold are left out, with a warning and a note.
     extra : sequence of Eraser
         Beside those.
     images : array of shape (image,), optional
@@ -168,17 +169,18 @@ def audit_erasure(
     job = _Job(
         embeddings, gallery, images, tier_map, metric, attackers, draws, test_share, seed, resamples, tower, corpus
     )
-    if erasers is not None:
-        return job.run([*erasers, *extra])
-    # Ranks that nobody asked for may be more than a small sample holds.
-    chosen = [*default_erasers(len(job.rows), job.width), *extra]
+    chosen = [*(default_erasers(len(job.rows), job.width) if erasers is None else erasers), *extra]
     try:
         return job.run(chosen)
     except RowsExhausted as stop:
+        # The rest is worth having, and what is left out is said.
         fitting = [one for one in chosen if not isinstance(one, INLP) or (one.rank or 0) <= stop.reached]
+        if not fitting:
+            raise
         dropped = [one.label for one in chosen if one not in fitting]
         trained = int(job.train.sum())
         note = f"{', '.join(dropped)} left out: on {trained} images nothing can be read after rank {stop.reached}."
+        warnings.warn(note, ErasureWarning, stacklevel=2)
         audit = job.run(fitting)
         return replace(audit, notes=(note, *audit.notes))
 

@@ -165,17 +165,24 @@ def _judge(
         return "inconclusive", ", but no attacker that is not linear was tried on it."
     n = audit.placebo_rank[eraser]
     worst = min(tiers, key=lambda tier: tiers[tier]["change"] - tiers[tier]["allowed low"])
-    if tiers[worst]["change"] < tiers[worst]["allowed low"]:
+    best = max(tiers, key=lambda tier: tiers[tier]["change"] - tiers[tier]["allowed high"])
+    # An interval that does not exclude none names nothing, however far the value lies.
+    if tiers[worst]["change"] < tiers[worst]["allowed low"] and tiers[worst]["high"] < 0:
         return "in use", (
             f"; {_of(worst, lowest)} loses more than {n} random directions cost it ({_placebo(tiers[worst])}"
             f"{_own(tiers, worst, lowest)}), so retrieval uses what was erased."
         )
-    best = max(tiers, key=lambda tier: tiers[tier]["change"] - tiers[tier]["allowed high"])
-    if tiers[best]["change"] > tiers[best]["allowed high"]:
+    if tiers[best]["change"] > tiers[best]["allowed high"] and tiers[best]["low"] > 0:
         return "contributes", (
             f"; {_of(best, lowest)} gains, which {n} random directions don't explain ({_placebo(tiers[best])}"
             f"{_own(tiers, best, lowest)}), so the language was in its way."
         )
+    for tier in (worst, best):
+        if not tiers[tier]["allowed low"] <= tiers[tier]["change"] <= tiers[tier]["allowed high"]:
+            return "inconclusive", (
+                f"; {_of(tier, lowest)} moves further than {n} random directions ({_placebo(tiers[tier])}"
+                f"{_own(tiers, tier, lowest)}), but its interval does not exclude none. Take more images."
+            )
     return "symptom", f", no further than {n} random directions or the thresholds allow ({_placebo(tiers[lowest])})."
 
 

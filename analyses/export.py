@@ -195,6 +195,11 @@ def _chosen(
             )
     chosen = [items[name] for name in dict.fromkeys(items if names is None else names)]
     figures, tables = set(formats) & set(FIGURE_FORMATS), set(formats) & set(TABLE_FORMATS)
+    if figures and names is None and not any(item.figure for item in chosen):
+        raise InputError(
+            f"The run {str(folder)!r} holds tables alone, so nothing can be written as {', '.join(sorted(figures))}. "
+            f"Ask for {' or '.join(TABLE_FORMATS)}; figures are in the runs of workbench diagnose and the like."
+        )
     if not any((item.figure and figures) or (item.table and tables) for item in chosen):
         raise InputError(
             f"Nothing of {', '.join(item.name for item in chosen) or 'no names'} can be written as "

@@ -140,7 +140,9 @@ def table_tex(table: pd.DataFrame, *, name: str, title: str, caption: str, width
         Of a table with more rows than :data:`MOST_ROWS`, those alone; the caption says so.
     """
     rows = len(table)
-    texts, same = _columns(table.head(MOST_ROWS))
+    # What is the same in the rows that are shown may differ in the others.
+    constant = {str(key) for key in table.columns if table[key].nunique() == 1}
+    texts, same = _columns(table.head(MOST_ROWS), constant)
     shown = min(rows, MOST_ROWS)
     parts = _parts(texts, _keys(texts, shown), width * 72.27)
     blocks = [(part, places) for part in parts for places in _row_ranges(shown)]
@@ -226,12 +228,12 @@ def _font(script: str) -> str:
 # -- cells -------------------------------------------------------------------------------------------
 
 
-def _columns(table: pd.DataFrame) -> tuple[list[_Column], dict[str, str]]:
-    """Return the columns to print, and those that have one value all over."""
+def _columns(table: pd.DataFrame, constant: set[str]) -> tuple[list[_Column], dict[str, str]]:
+    """Return the columns to print, and those that have one value all over the whole table."""
     columns, same = [], {}
     for name, parts in interval_columns(table).items():
         values = [table[part].tolist() for part in parts]
-        if len(table) > 1 and len(parts) == 1 and len(set(values[0])) == 1 and values[0][0]:
+        if len(table) > 1 and len(parts) == 1 and name in constant and values[0][0]:
             same[name] = values[0][0]
             continue
         filled = [value for column in values for value in column if value]

@@ -114,7 +114,7 @@ def divergence_curves(
         gaps += gap
         records += _records(result, state, f"gap {low} − {high}", "", gap)
     title = titled(
-        f"Divergence from {_of(first.reference)} by depth (n = {first.n:,} images, d = {first.d:,})", subject
+        f"Divergence from {_of(first.reference)} by depth, {unit} (n = {first.n:,} images, d = {first.d:,})", subject
     )
     panels.lay_out(
         figure,

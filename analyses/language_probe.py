@@ -148,6 +148,8 @@ def confusion_figure(found: ClassifierComparison, classifier: str = "logistic", 
     wrong = table[table["language"] != table["named"]]
     most = max(wrong.to_dict("records"), key=lambda row: row["percent"])
     finding = f"Most often taken for another: {most['language']}, named {most['named']} in {most['percent']:.1f} %."
+    if not most["captions"]:
+        finding = f"All {found.n_test:,} captions are named right."
     return Analysis(f"language-confusion-{classifier}", title, table, figure, caption, finding)
 
 

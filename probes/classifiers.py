@@ -11,7 +11,7 @@ One number such as "99 % by logistic regression" says little by itself. Beside i
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class ClassifierScore:
     accuracy: float
     low: float
     high: float
-    confusion: np.ndarray
+    confusion: np.ndarray = field(repr=False)
     control: float
     memorised: float
 

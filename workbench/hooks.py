@@ -183,7 +183,7 @@ class HookManager:
 
         def edit(hidden: Hidden) -> Hidden:
             clean = pick(hidden, index)
-            new = checked_rows(rows(clean), clean, depth)
+            new = checked_rows(rows(clean.clone()), clean, depth)
             patch.rows += len(new)
             patch.change = relative_change(clean, new)
             return with_rows(hidden, index, new)
@@ -317,8 +317,8 @@ def checked_rows(new: Tensor, clean: Rows, depth: int) -> Rows:
     if not isinstance(new, Tensor) or new.shape != clean.shape:
         got = tuple(new.shape) if isinstance(new, Tensor) else type(new).__name__
         raise HookError(
-            f"An intervention returned {got} at depth {depth}; it must return one new row for each row that it "
-            f"got, {tuple(clean.shape)}."
+            f"An intervention returned {got} at depth {depth}; it must return a tensor with one new row for each row "
+            f"that it got, {tuple(clean.shape)}."
         )
     if not torch.isfinite(new).all():
         raise HookError(f"An intervention returned NaN or infinity at depth {depth}.")

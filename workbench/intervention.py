@@ -162,7 +162,8 @@ class Intervention(ABC):
     def new_rows(self, clean: Rows, depth: int, context: Context) -> Rows:
         """Call :meth:`rows` for clean rows and check what it returns."""
         context.clean = clean
-        return checked_rows(self.rows(clean, depth, context), clean, depth)
+        # A copy, so that a rule may work in place: else the clean rows would change too, and nothing seem patched.
+        return checked_rows(self.rows(clean.clone(), depth, context), clean, depth)
 
     def describe(self) -> dict[str, object]:
         """Everything that decides what the rule does, for the manifest and for telling two runs apart."""
@@ -196,6 +197,11 @@ def derangement(n: int, generator: np.random.Generator) -> np.ndarray:
 
 def check_interventions(interventions: list[Intervention], languages: tuple[str, ...]) -> list[Intervention]:
     """Refuse two interventions of one name, and a source that the corpus does not hold."""
+    for intervention in interventions:
+        if not isinstance(getattr(intervention, "name", None), str):
+            raise InputError(
+                f"The intervention {type(intervention).__name__} has no name. Give its class one: name = 'halfway'."
+            )
     names = [intervention.name for intervention in interventions]
     for name in names:
         if names.count(name) > 1:

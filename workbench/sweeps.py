@@ -6,7 +6,7 @@ The result is a tidy frame, one row a number, and the ranks that it was made fro
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,10 @@ class SweepResult:
         rows touched.
     """
 
-    frame: Any
-    cells: dict[str, LanguageCell]
+    frame: Any = field(repr=False)
+    cells: dict[str, LanguageCell] = field(repr=False)
     settings: SweepSettings
-    notes: dict[str, Any]
+    notes: dict[str, Any] = field(repr=False)
 
 
 def sweep_config(tower: Tower, corpus: Corpus, settings: SweepSettings) -> dict[str, Any]:
@@ -141,6 +141,12 @@ def sweep(
         bar.update(steps - bar.n)
     for language, cell in cells.items():
         notes[language] = _notes(cell, settings)
+    for intervention in chosen:
+        if not any(note["rows_touched"][intervention.name] for note in notes.values()):
+            log.warning(
+                "%s patched nothing: no caption has a row %r, so its numbers are those of the frozen tower.",
+                intervention.name, intervention.site
+            )  # fmt: skip
     frame = tidy_frame(tower, corpus, cells, settings)
     found: dict[str, Any] = {"languages": notes}
     if tower.self_check:

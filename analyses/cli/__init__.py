@@ -53,6 +53,8 @@ def main() -> None:
     """Run the command line; mistakes of the user end with one line and exit code 2."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("workbench").setLevel(logging.INFO)
+    # A hub that can't be reached is told once, at the end, and not for each of five tries.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     warnings.showwarning = _Warnings()
     try:
         code = app(prog_name="workbench", standalone_mode=False)

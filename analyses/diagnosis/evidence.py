@@ -39,6 +39,9 @@ class Thresholds:
     ----------
     smallest_gap : float
         Points of R@1 below which a language counts as no worse.
+    hidden_gap : float
+        Points of R@1: where the interval of the gap between the tiers reaches beyond, a gap that is not seen is not
+        called absent.
     erased_share : float
         Share of the gap that erasure must close to be named as a cause of it, and its placebo must not (S3-40).
     cured_share : float
@@ -59,6 +62,7 @@ class Thresholds:
     """
 
     smallest_gap: float = 5.0
+    hidden_gap: float = 10.0
     erased_share: float = 0.25
     cured_share: float = 0.75
     rescued_share: float = 0.5

@@ -98,6 +98,13 @@ class Judge:
             )
         return "it is not told apart whether the tokens say less"
 
+    def hidden_gap(self) -> str | None:
+        """Say how large a gap the sample may hide, where that is more than :attr:`Thresholds.hidden_gap`."""
+        most = max(estimate.high for estimate in self.x.gaps.tier.values())
+        if most <= self.limits.hidden_gap:
+            return None
+        return f"{self.m.n:,} images do not exclude a gap of {most:.1f} points"
+
     # -- the rule -------------------------------------------------------------------------------------
 
     def rule(self) -> tuple[Kind, tuple[str, ...], tuple[int, int, int] | None]:
@@ -113,7 +120,11 @@ class Judge:
             Depth of the onset and the ends of its interval, where the forward path is named.
         """
         if not self.x.gaps.found:
-            return "no_gap", (), None
+            hidden = self.hidden_gap()
+            if hidden is None:
+                return "no_gap", (), None
+            self.reasons.append(hidden)
+            return "inconclusive", (), None
         rescuing: list[Direction] = [d for d, found in self.x.patching.items() if self.rescues(d, found)]
         faults: list[Kind] = []
         added = [d for d, found in self.x.patching.items() if self.leaves_remainder(found)]

@@ -21,6 +21,11 @@ def sentence_of(judge: Judge, kind: str, faults: tuple[str, ...], onset: tuple[i
             f"{judge.limits.smallest_gap:g} points of R@1 that are told apart from none (mean {worst[0]} gap "
             f"{worst[1]}, {m.n:,} images)."
         )
+    if not gaps.found:
+        return (
+            f"Inconclusive: on {m.tower} no language of {gaps.worse} trails the {gaps.better} mean so far that it is "
+            f"told apart from none, but {'; '.join(judge.reasons)}. Take more images."
+        )
     direction = max(gaps.directions, key=lambda d: gaps.tier[d].value)
     trail = (
         f"n {m.tower} {', '.join(gaps.languages)} {'trails' if len(gaps.languages) == 1 else 'trail'} the "

@@ -1,4 +1,5 @@
 # pyright: reportIndexIssue=false, reportArgumentType=false, reportCallIssue=false, reportOptionalSubscript=false, reportAttributeAccessIssue=false
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from analyses.erasure_figures import erasure_attacks, erasure_changes
 from analyses.erasure_ranks import erasure_by_rank
 from analyses.erasure_verdict import ErasureThresholds, judge_erasure
 from interventions.erasers import INLP, LEACE, AdversarialEraser, MeanDifference
+from interventions.erasers.base import ErasureWarning
 from workbench import load_corpus
 from workbench.errors import InputError
 from workbench.retrieval import Bootstrap
@@ -245,3 +247,27 @@ def test_a_tower_is_audited_on_its_own_corpus(get_tower: Any) -> None:
     lda = audit.attacks.groupby("eraser")["accuracy"].mean()
     assert lda["none"] > 80
     assert abs(lda["LEACE"] - 100 / 3) < 10
+
+
+def test_a_gain_whose_interval_holds_none_names_nothing() -> None:
+    audit = audit_erasure(*made(6.0, shared=1.0), [LEACE()], tier_map=TIERS, attackers=["lda"], resamples=100)
+    sure = judge_erasure(audit, direction="t2i", thresholds=LOOSE)
+    assert sure.kind == "contributes"
+    frame = audit.retrieval.copy()
+    moved = (frame["eraser"] == "LEACE") & frame["metric"].str.startswith("change")
+    frame.loc[moved, "low"] = frame.loc[moved, "value"] - 60
+    frame.loc[moved, "high"] = frame.loc[moved, "value"] + 60
+    found = judge_erasure(dataclasses.replace(audit, retrieval=frame), direction="t2i", thresholds=LOOSE)
+    assert found.kind == "inconclusive"
+    assert "does not exclude none. Take more images." in found.sentence
+
+
+def test_a_rank_that_the_rows_do_not_hold_is_left_out_and_said() -> None:
+    embeddings, gallery = made(3.0)
+    few = {code: rows[:8] for code, rows in embeddings.items()}
+    with pytest.warns(ErasureWarning, match="INLP 20 left out"):
+        audit = audit_erasure(few, gallery[:8], [LEACE(), INLP(20)], tier_map=TIERS, attackers=["lda"], resamples=20)
+    assert list(audit.fitted) == ["LEACE"]
+    assert audit.notes[0].startswith("INLP 20 left out: on 4 images nothing can be read after rank ")
+    with pytest.raises(InputError, match="INLP reached rank"):
+        audit_erasure(few, gallery[:8], [INLP(20)], tier_map=TIERS, attackers=["lda"], resamples=20)

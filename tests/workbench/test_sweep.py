@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
-from interventions import MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
+from interventions import ContentToken, MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
 from tests.conftest import BUILT_IN, CAPTIONS, TINY
 from tests.workbench.test_trajectory import corpus_of
 from workbench import sweeps
 from workbench.corpora import load_corpus
-from workbench.errors import InputError
+from workbench.errors import HookError, InputError
 from workbench.hooks import HookManager
 from workbench.intervention import Intervention
 from workbench.retrieval import rank, unit
@@ -285,3 +285,48 @@ def test_the_same_text_ties_although_batches_differ_in_the_last_bits(get_tower, 
     # The rows put in are the same too; those of other captions are not.
     assert (cell.arrays["patched_i2t_tied"][0] >= 1).all()
     assert (cell.arrays["patched_i2t_tied"][1] == 0).any()
+
+
+def test_a_rule_that_works_in_place_patches_what_it_returns(get_tower):
+    class InPlace(Intervention):
+        name = "in place"
+
+        def rows(self, rows, depth, context):
+            return rows.mul_(0)
+
+    class Plain(Intervention):
+        name = "plain"
+
+        def rows(self, rows, depth, context):
+            return rows * 0
+
+    frame = go(get_tower("emoji-causal"), interventions=[InPlace(), Plain()], depths=[3, 12]).frame
+    one, other = (pick(frame, intervention=name)["value"].to_numpy() for name in ("in place", "plain"))
+    np.testing.assert_array_equal(one, other)
+    moved = go(get_tower("emoji-causal"), interventions=[InPlace()], depths=[3]).cells["sw"].arrays["change"]
+    np.testing.assert_allclose(moved, 1, atol=1e-6)
+
+
+def test_a_patch_of_a_row_that_no_caption_has_is_told(get_tower, caplog):
+    result = go(get_tower("emoji-causal"), interventions=[ContentToken("en", 99), MidToken("en")], depths=[3])
+    assert "token 99 en patched nothing: no caption has a row 'token 99'" in caplog.text
+    assert "mid-token" not in caplog.text
+    assert result.notes["languages"]["sw"]["rows_touched"]["token 99 en"] == 0
+
+
+def test_an_intervention_needs_a_name_and_gives_a_tensor(get_tower):
+    class Nameless(Intervention):
+        def rows(self, rows, depth, context):
+            return rows
+
+    class Array(Intervention):
+        name = "array"
+
+        def rows(self, rows, depth, context):  # pyright: ignore[reportIncompatibleMethodOverride]
+            return rows.numpy()
+
+    tower = get_tower("emoji-causal")
+    with pytest.raises(InputError, match="Nameless has no name"):
+        go(tower, interventions=[Nameless()])
+    with pytest.raises(HookError, match=r"returned ndarray .* must return a tensor"):
+        go(tower, interventions=[Array()], depths=[3])

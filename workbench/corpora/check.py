@@ -75,6 +75,8 @@ class CorpusReport:
         What is wrong. Loading the whole corpus would stop at the first.
     notes : tuple of str
         What is right and good to know.
+    opened : bool
+        Whether images were opened.
     """
 
     place: str
@@ -87,6 +89,7 @@ class CorpusReport:
     languages: tuple[LanguageCount, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    opened: bool = False
 
     @property
     def ok(self) -> bool:
@@ -162,6 +165,7 @@ def check_corpus(
         languages=tuple(findings.languages),
         problems=tuple(dict.fromkeys(problems)),
         notes=tuple(findings.notes),
+        opened=open_images,
     )
 
 
@@ -305,7 +309,8 @@ def render_report(report: CorpusReport) -> str:
         lines += ["", *_table(report.languages)]
     lines.append("")
     if report.ok:
-        return "\n".join([*lines, "Nothing is wrong."])
+        opened = "" if report.opened else " Images were not opened; --open-images (open_images=True) does that."
+        return "\n".join([*lines, f"Nothing is wrong.{opened}"])
     lines.append(f"{len(report.problems)} problem{'s' if len(report.problems) > 1 else ''}:")
     lines += [f"  - {problem}" for problem in report.problems[:_SHOWN]]
     if len(report.problems) > _SHOWN:

@@ -66,6 +66,24 @@ LATE = [40, 40, 40, 42, 75, 78, 80]
 NEVER = [40] * (BLOCKS + 1)
 
 
+def test_a_gap_that_so_few_images_may_hide_is_not_called_absent():
+    """Eight images: 75 against 50 percent is one image in four, and the interval reaches far beyond."""
+    few = {"en": 75, "de": 75, "sw": 50, "te": 50}
+    scores = {
+        (language, d): np.roll(np.where(np.arange(8) < share * 8 / 100, 100.0, 0.0), k)
+        for k, (language, share) in enumerate(few.items())
+        for d in ("i2t", "t2i")
+    }
+    patched = {key: rows[..., :8] for key, rows in made(few, [50] * 7).patched.items()}
+    whole = replace(made(few, [50] * 7), frozen=scores, patched=patched, gallery=np.zeros((8, 0)))
+    verdict = judge(whole)
+    assert verdict.kind == "inconclusive"
+    assert "8 images do not exclude a gap of" in verdict.sentence
+    assert verdict.languages == ()
+    # The line is the user's to draw.
+    assert judge(whole, Thresholds(hidden_gap=100.0)).kind == "no_gap"
+
+
 def test_no_gap():
     verdict = judge(made(GOOD, [80] * 7))
     assert verdict.kind == "no_gap"
