@@ -70,8 +70,10 @@ def _language_styles() -> dict[str, Style]:
     styles = {}
     for place, code in enumerate((*HRL_6, *LRL_5, *rest)):
         turn, hue = divmod(place, len(_COLOURS))
-        level = (hue + (0, 2, 1, 3)[turn]) % 4
-        styles[code] = Style(_COLOURS[hue][level], _DASHES[level], _SYMBOLS[hue])
+        shift = (0, 2, 1, 3)[turn]
+        # Another symbol each time a hue comes round: two shades of it are not told apart in a cloud of points.
+        mark = (hue + 2 * turn) % len(_SYMBOLS)
+        styles[code] = Style(_COLOURS[hue][(hue + shift) % 4], _DASHES[(mark + shift) % 4], _SYMBOLS[mark])
     return styles
 
 

@@ -3,6 +3,7 @@ from itertools import pairwise
 import pytest
 
 from analyses.theme import (
+    _COLOURS,
     depth_name,
     depth_ticks,
     intervention_styles,
@@ -30,6 +31,15 @@ def test_every_language_has_its_own_fixed_colour() -> None:
 def test_languages_differ_without_colour() -> None:
     styles = [language_style(code) for code in XM3600_LANGUAGES]
     assert len({(style.symbol, style.dash) for style in styles}) == 36
+
+
+def test_languages_of_one_hue_have_different_markers() -> None:
+    by_hue: dict[int, list[str]] = {}
+    for code in XM3600_LANGUAGES:
+        style = language_style(code)
+        hue = next(k for k, shades in enumerate(_COLOURS) if style.colour in shades)
+        by_hue.setdefault(hue, []).append(style.symbol)
+    assert all(len(set(symbols)) == len(symbols) for symbols in by_hue.values())
 
 
 def test_colours_are_dark_enough_on_white() -> None:
