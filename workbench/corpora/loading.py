@@ -123,7 +123,8 @@ def _unknown(name: str) -> str:
 
     known = [*BUILT_IN, *BENCHMARKS]
     head = name.partition(":")[0]
-    if "/" in name or "\\" in name or Path(name).suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
+    # A colon says that a benchmark was meant.
+    if head == name and ("/" in name or "\\" in name or Path(name).suffix in (".csv", ".tsv", ".jsonl", ".parquet")):
         hub = f" If it is a data set on the hub, say so: dataset:{name}." if is_hub_id(name) else ""
         return f"There is no file or folder {name!r}.{hub} Paths are taken from the folder that the command runs in."
     hub = f" For a data set on the hub say what it is, such as dataset:{name}." if is_hub_id(name) else ""

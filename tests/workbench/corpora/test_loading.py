@@ -130,6 +130,9 @@ def test_a_benchmark_and_its_place_are_named_together(data):
         load_corpus("xm3600:")
     with pytest.raises(InputError, match=r"No corpus is called 'xm360:/x'.*Did you mean 'xm3600'"):
         load_corpus("xm360:/x")
+    for missing in ("/nowhere/mine.csv", "data/nowhere"):
+        with pytest.raises(InputError, match=f"There is no file or folder '{missing}'"):
+            load_corpus(missing)
 
 
 def test_a_place_alone_is_recognised_by_its_files(data, folder):
