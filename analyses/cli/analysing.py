@@ -129,6 +129,8 @@ def compare(
         raise InputError(
             "Say with what: --published lays a run beside the papers' numbers, --calibrated RUN beside another sweep."
         )
+    if calibrated is not None and paper is not None:
+        raise InputError("--paper names the papers of --published; leave it out with --calibrated.")
     run_compare(run, paper, calibrated, out, as_json)
 
 

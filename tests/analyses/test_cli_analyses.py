@@ -134,6 +134,8 @@ def test_a_file_of_embeddings_is_erased_and_averaged_and_has_no_depths(tmp_path)
         (("bias", "association", "--corpus", "emoji-pseudo"), "no triplets"),
         (("compare", "nowhere", "--published"), "no table in 'nowhere'"),
         (("compare", "nowhere"), "--published"),
+        (("compare", "nowhere", "--calibrated", "elsewhere"), "no table in 'nowhere'"),
+        (("compare", "nowhere", "--calibrated", "elsewhere", "--paper", "s3"), "leave it out with --calibrated"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(tmp_path, arguments, message):
