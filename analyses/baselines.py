@@ -12,10 +12,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analyses.base import Analysis
-from analyses.curves import published_text
+from analyses.curves import published_stars, published_text
 from analyses.frames import DIRECTIONS, FROZEN, Group, Number, SweepView, finite, interval
 from analyses.menus import add_traces
-from analyses.theme import INK, PUBLISHED, TEMPLATE, Style, label, language_style, tier_style
+from analyses.theme import INK, TEMPLATE, Style, label, language_style, tier_style
 from workbench.errors import InputError
 
 _UNSEEN_COLUMNS = ("language", "direction", "metric", "value", "low", "high", "n")
@@ -110,21 +110,11 @@ def _traces(
     marks = [(row, group, view.mark(group, FROZEN, None, direction, metric)) for row, group in rows]
     found = [(row, group, mark) for row, group, mark in marks if mark is not None]
     if found:
-        traces.append(
-            go.Scatter(
-                x=[mark.value for _, _, mark in found],
-                y=[row for row, _, _ in found],
-                mode="markers",
-                name="published",
-                marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
-                hovertext=[
-                    f"<b>published</b> ({label(mark.where)})<br>{label(group.name)} {mark.value:.1f}<br>"
-                    f"this run {mark.verdict}"
-                    for _, group, mark in found
-                ],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
+        texts = [
+            f"<b>published</b> ({label(mark.where)})<br>{label(group.name)} {mark.value:.1f}<br>this run {mark.verdict}"
+            for _, group, mark in found
+        ]
+        traces.append(published_stars([mark.value for *_, mark in found], [row for row, *_ in found], texts))
     return traces
 
 

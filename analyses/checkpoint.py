@@ -12,11 +12,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analyses.base import Analysis
-from analyses.curves import last_of, published_text
+from analyses.curves import last_of, published_stars, published_text
 from analyses.frames import DIRECTIONS, Group, Number, SweepView, finite, interval
 from analyses.menus import add_traces
 from analyses.rescue import ordered_groups
-from analyses.theme import INK, PUBLISHED, TEMPLATE, depth_name, intervention_styles, label
+from analyses.theme import INK, TEMPLATE, depth_name, intervention_styles, label
 from workbench.errors import InputError
 
 
@@ -146,21 +146,12 @@ def _traces(
         if (mark := view.mark(group, name, depth, direction, f"lift {metric}")) is not None
     ]
     if marks:
-        traces.append(
-            go.Scatter(
-                x=[mark.value for *_, mark in marks],
-                y=[place for place, *_ in marks],
-                mode="markers",
-                name="published",
-                marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
-                hovertext=[
-                    f"<b>published</b> ({label(mark.where)})<br>{label(group.name)}, {label(name)}<br>"
-                    f"lift {mark.value:.1f} points<br>this run {mark.verdict}"
-                    for _, group, name, mark in marks
-                ],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
+        texts = [
+            f"<b>published</b> ({label(mark.where)})<br>{label(group.name)}, {label(name)}<br>"
+            f"lift {mark.value:.1f} points<br>this run {mark.verdict}"
+            for _, group, name, mark in marks
+        ]
+        traces.append(published_stars([mark.value for *_, mark in marks], [place for place, *_ in marks], texts))
     return traces
 
 

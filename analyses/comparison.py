@@ -12,10 +12,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analyses.base import Analysis
+from analyses.curves import published_stars
 from analyses.prevalence_figure import LEGEND
 from analyses.published_match import COLUMNS, Matches, is_published, match_published
 from analyses.published_values import corpus_name, tower_name
-from analyses.theme import FAINT, PUBLISHED, TEMPLATE, label, language_name
+from analyses.theme import FAINT, TEMPLATE, label, language_name
 from workbench.errors import InputError, suggest
 
 
@@ -50,9 +51,13 @@ def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis
             "the table of an analysis, with tower, corpus, metric and value."
         )
     found = match_published(frame, paper)
-    rows, partial, skipped = found.rows, found.partial, found.skipped
-    if not rows:
+    if not found.rows:
         raise InputError(_nothing(frame, found))
+    return _analysis(found)
+
+
+def _analysis(found: Matches) -> Analysis:
+    rows, partial, skipped = found.rows, found.partial, found.skipped
     table = pd.DataFrame(rows)[COLUMNS]
     inside = table["inside"].dropna()
     towers = ", ".join(dict.fromkeys(Path(tower).name for tower in table["tower"]))
@@ -93,9 +98,10 @@ def beside_published(*tables: "pd.DataFrame | Analysis") -> list[Analysis]:
         return []
     frame = pd.concat(frames, ignore_index=True)
     pairs = frame[["tower", "corpus"]].drop_duplicates().itertuples(index=False)
-    if not any(is_published(str(tower), str(corpus)) for tower, corpus in pairs) or not match_published(frame).rows:
+    if not any(is_published(str(tower), str(corpus)) for tower, corpus in pairs):
         return []
-    return [compare_published(frame)]
+    found = match_published(frame)
+    return [_analysis(found)] if found.rows else []
 
 
 def compare_run(path: str | Path, paper: str | None = None) -> Analysis:
@@ -225,11 +231,10 @@ def _figure(rows: list[dict[str, Any]], title: str) -> go.Figure:
             },
             row=place, col=1, **shared,
         )  # fmt: skip
-        figure.add_scatter(
-            x=[row["published"] for row in group], name="published", legendgroup="published",
-            marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
-            row=place, col=1, **shared,
-        )  # fmt: skip
+        stars = [row["published"] for row in group]
+        figure.add_trace(
+            published_stars(stars, y, hover, legendgroup="published", showlegend=place == 1), row=place, col=1
+        )
         figure.update_xaxes(title_text=label(unit), row=place, col=1)
         figure.update_yaxes(
             tickvals=y, ticktext=[_name(row, several) for row in group], range=[len(group) - 0.4, -0.6], ticks="",

@@ -151,22 +151,28 @@ def _published(view: SweepView, group: Group, direction: str, metric: str, axis:
         f"{label(metric)} {mark.value:.1f}<br>this run {mark.verdict}"
         for (name, depth), mark in zip(places, marks, strict=True)
     ]
-    return [
-        go.Scatter(
-            # The frozen tower has no depth; its mark stands at the end of its level.
-            x=[view.depths[0] - 0.3 if depth is None else depth for _, depth in places],
-            y=finite(values),
-            mode="markers",
-            name="published",
-            legendgroup="published",
-            showlegend=legend,
-            marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
-            hovertext=texts,
-            hovertemplate="%{hovertext}<extra></extra>",
-            xaxis=f"x{axis}",
-            yaxis=f"y{axis}",
-        )
-    ]
+    # The frozen tower has no depth; its mark stands at the end of its level.
+    x = [view.depths[0] - 0.3 if depth is None else depth for _, depth in places]
+    axes: dict[str, Any] = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
+    return [published_stars(x, finite(values), texts, legendgroup="published", showlegend=legend, **axes)]
+
+
+def published_stars(x: Sequence[float], y: Sequence[float | None], texts: Sequence[str], **options: Any) -> go.Scatter:
+    """Return published values as hollow stars.
+
+    Parameters
+    ----------
+    x, y : sequence of float
+    texts : sequence of str
+        What a pointer shows of each; escaped.
+    **options
+        Of the trace.
+    """
+    return go.Scatter(
+        x=list(x), y=list(y), mode="markers", name="published",
+        marker={"symbol": PUBLISHED.symbol, "size": 12, "color": PUBLISHED.colour, "line": {"width": 1.6}},
+        hovertext=list(texts), hovertemplate="%{hovertext}<extra></extra>", **options,
+    )  # fmt: skip
 
 
 def published_text(view: SweepView, metrics: Collection[str], depths: Collection[int | None] | None = None) -> str:
@@ -287,8 +293,9 @@ def depth_axis(view: SweepView, at_most: int) -> dict[str, Any]:
     return {"range": [view.depths[0] - 0.5, view.depths[-1] + 0.5], **depth_ticks(view.depths, at_most)}
 
 
-def tidy(frame: pd.DataFrame, view: SweepView, groups: Sequence[Group], metrics: Sequence[str]) -> pd.DataFrame:
+def tidy(view: SweepView, groups: Sequence[Group], metrics: Sequence[str]) -> pd.DataFrame:
     """Return the rows of a frame that a figure shows, in the order of the figure."""
+    frame = view.frame
     order = {group: place for place, group in enumerate(groups)}
     columns = (frame["language"], frame["tier"].fillna(""), frame["metric"])
     keys = [

@@ -61,6 +61,7 @@ class SweepView:
 
     Attributes
     ----------
+    frame : pandas.DataFrame
     groups : list of Group
         Languages and tier means, in the order of the frame.
     sources : dict of str to str
@@ -115,7 +116,7 @@ class SweepView:
         self.tower, self.corpus = str(frame["tower"].iloc[0]), str(frame["corpus"].iloc[0])
         self.tier_map, self.protocol = str(frame["tier_map"].iloc[0]), str(frame["protocol"].iloc[0])
         self._counts = sorted({number.n for number in self._numbers.values()})
-        self._frame = frame
+        self.frame = frame
         self._check_frozen()
 
     def _check_frozen(self) -> None:
@@ -185,7 +186,7 @@ class SweepView:
     @cached_property
     def published(self) -> dict[MarkKey, Mark]:
         """What papers print of this tower and benchmark; empty for most."""
-        return sweep_marks(self._frame)
+        return sweep_marks(self.frame)
 
     def mark(self, group: Group, intervention: str, depth: int | None, direction: str, metric: str) -> Mark | None:
         """Return the published value of a number, or None."""

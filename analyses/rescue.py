@@ -67,7 +67,7 @@ def rescue_curves(
     title = f"Rescue curves, {group.name}: {metric} after a patch at each depth ({view.images})"
     _lay_out(figure, view, marks, metric, title)
     name = "-".join(["rescue", group.language, *([group.tier] if group.is_mean else [])])
-    table = tidy(frame, view, [group], [metric, f"lift {metric}", f"rescue {metric}"])
+    table = tidy(view, [group], [metric, f"lift {metric}", f"rescue {metric}"])
     return Analysis(_file_name(name), title, table, figure, _caption(view, marks, metric))
 
 
@@ -108,7 +108,7 @@ def rescue_figure(
     add_menu(figure, "language", "dropdown", buttons, groups.index(first), x=1.0, anchor="right")
     title = f"Rescue curves by language: {metric} after a patch at each depth ({view.images})"
     _lay_out(figure, view, marks, metric, title)
-    table = tidy(frame, view, groups, [metric, f"lift {metric}", f"rescue {metric}"])
+    table = tidy(view, groups, [metric, f"lift {metric}", f"rescue {metric}"])
     return Analysis("rescue", title, table, figure, _caption(view, marks, metric))
 
 
@@ -170,7 +170,7 @@ def rescue_grid(
         shapes=shapes,
         **axes,
     )
-    table = tidy(frame, view, groups, [metric, f"lift {metric}", f"rescue {metric}"])
+    table = tidy(view, groups, [metric, f"lift {metric}", f"rescue {metric}"])
     caption = f"All panels share their axes: {metric} in percent against {DEPTH_TITLE}. {_caption(view, marks, metric)}"
     return Analysis("rescue-grid", title, table, figure, caption)
 

@@ -11,6 +11,7 @@ percentile bootstrap over images; every arm sees the same resamples, so that the
 the paired one (AMB-36).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -281,6 +282,12 @@ def top_k(similarity: Float[Tensor, "query candidate"], k: int) -> tuple[np.ndar
         ids = ids[np.argsort(-scores[ids], kind="stable")[:k]]
         values[row], found[row] = scores[ids], ids
     return values, found
+
+
+def first_places(texts: Sequence[str]) -> list[int]:
+    """Return for each text where the same text stands first, which is its own place where it is not repeated."""
+    here: dict[str, int] = {}
+    return [here.setdefault(text, place) for place, text in enumerate(texts)]
 
 
 def top_images(texts: Float[Tensor, "caption d"], gallery: Float[Tensor, "image d"], k: int) -> np.ndarray:

@@ -29,7 +29,7 @@ from workbench.languages import tier_map as resolve_tier_map
 from workbench.late_interaction import MultiVectors, maxsim
 from workbench.metrics import Placements, Targets, parse_metric
 from workbench.pools import Found, search
-from workbench.retrieval import METRICS, ROUNDING, Direction, Ranks, Ties, check_ties, unit
+from workbench.retrieval import METRICS, ROUNDING, Direction, Ranks, Ties, check_ties, first_places, unit
 from workbench.towers.base import Tower
 
 if TYPE_CHECKING:
@@ -200,10 +200,9 @@ def embed(
     for language in tqdm(list(languages), desc="embed", disable=not progress):
         texts, owner[language] = corpus.texts(language, protocol)
         rows = unit(tower.embed_captions(corpus, language, protocol), f"{language} embeddings")
-        here: dict[str, int] = {}
-        first = [here.setdefault(text, row) for row, text in enumerate(texts)]
-        for text, row in here.items():
-            other, place = anywhere.setdefault(text, (language, row))
+        first = first_places(texts)
+        for row in dict.fromkeys(first):
+            other, place = anywhere.setdefault(texts[row], (language, row))
             if other != language and float((captions[other][place] - rows[row]).norm()) <= ROUNDING:
                 rows[row] = captions[other][place]
         captions[language] = rows[first]
@@ -218,8 +217,7 @@ def _embed_tokens(tower: Tower, corpus: Corpus, languages: list[str], protocol: 
     for language in languages:
         texts, owner[language] = corpus.texts(language, protocol)
         items: Any = tower.embed_captions(corpus, language, protocol)
-        here: dict[str, int] = {}
-        first = [here.setdefault(text, row) for row, text in enumerate(texts)]
+        first = first_places(texts)
         captions[language] = MultiVectors(items.tokens[first], np.asarray(items.mask)[first])
     return Embedded(gallery, captions, owner)
 

@@ -21,7 +21,7 @@ from workbench.errors import InputError
 from workbench.gallery import check_gallery, embed_gallery, gallery_name
 from workbench.intervention import Context, Intervention, Site, check_interventions
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.retrieval import ROUNDING, rank, top_images, unit
+from workbench.retrieval import ROUNDING, first_places, rank, top_images, unit
 from workbench.runs import Run
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
 from workbench.towers.base import Tower, describe_tower
@@ -323,9 +323,8 @@ def _make_equal(texts: Sequence[str], clean: Tensor, patched: Tensor) -> None:
 
     Under a patch that is so where the two embeddings differ by no more than rounding: sources may say other things.
     """
-    here: dict[str, int] = {}
-    first = torch.tensor([here.setdefault(text, place) for place, text in enumerate(texts)])
-    if len(here) == len(texts):
+    first = torch.tensor(first_places(texts))
+    if torch.equal(first, torch.arange(len(texts))):
         return
     clean.copy_(clean[first])
     for each in patched:

@@ -1,14 +1,15 @@
 """The rule: which place the evidence names.
 
 =====================  =================================================================================
-``no_gap``             no language of the worse tier trails by the smallest gap, told apart from none
+``no_gap``             no language of the worse tier trails by the smallest gap, told apart from none, and the
+                       sample would have shown a gap between the tiers that matters
 ``output_direction``   erasing the language at the output closes enough of the gap and its placebo does not; or
                        the source's row after the last block leaves some of it, which only the head can add
 ``trajectory``         the source's row closes most of it, no control does, erasure does not, and the
                        tokens say as much as the better tier's
 ``input``              the same, but the tokens themselves say less
 ``mixed``              an output direction beside one of the last two
-``inconclusive``       a gap, and not the evidence to name its place
+``inconclusive``       a gap, and not the evidence to name its place; or a sample that may hide one
 =====================  =================================================================================
 
 A name needs its rival excluded. Where the tokens' information can't be told apart from both sides of its line,

@@ -97,14 +97,14 @@ def diagnose(
 
 def judge(measurements: Measurements, thresholds: Thresholds | None = None) -> Verdict:
     """Apply the rule to measurements, and write down what it says."""
-    judge = Judge(measurements, thresholds or Thresholds())
-    kind, faults, onset = judge.rule()
+    held = Judge(measurements, thresholds or Thresholds())
+    kind, faults, onset = held.rule()
     return Verdict(
         kind=kind,
-        sentence=sentence_of(judge, kind, faults, onset),
-        evidence=evidence_lines(judge),
-        numbers=numbers_of(judge, faults, onset),
+        sentence=sentence_of(held, kind, faults, onset),
+        evidence=evidence_lines(held),
+        numbers=numbers_of(held, faults, onset),
         faults=faults,
-        languages=judge.x.gaps.languages,
+        languages=held.x.gaps.languages,
         onset=onset,
     )

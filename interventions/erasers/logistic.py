@@ -57,6 +57,7 @@ class ProjectedLogistic:
         self.erased = np.empty((0, rows.shape[1]))
         self.passes = 0
         centred = self.one_hot - self.one_hot.mean(axis=1, keepdims=True)
+        self.crossed = centred @ self.features.T
         self.most = float(np.linalg.norm(self.features) * np.linalg.norm(centred))
 
     @property
@@ -67,8 +68,7 @@ class ProjectedLogistic:
     @property
     def language_left(self) -> float:
         """Covariance of rows and classes after the projections, as a share of the most it could be: a correlation."""
-        miss = self.one_hot - self.one_hot.mean(axis=1, keepdims=True)
-        return float(np.linalg.norm(self._left(miss @ self.features.T))) / self.most
+        return float(np.linalg.norm(self._left(self.crossed))) / self.most
 
     def project(self, basis: Basis) -> None:
         """Remove the span of an orthonormal basis, at right angles to all before it, from the rows."""

@@ -10,12 +10,12 @@ side, turned at random to 1,024 features and scaled to unit variance. Language i
 there, and a classifier still reads it after the first steps.
 """
 
-import statistics
 import time
 
 import numpy as np
 
 from interventions.erasers import INLP
+from tests.benchmarks.timing import row
 from workbench import capture, load_corpus, load_tower
 
 LANGUAGES = ("en", "fr", "de", "es", "zh", "ko", "bn", "fil", "hi", "sw", "te", "mi", "quz")
@@ -86,16 +86,8 @@ def measure(rounds: int) -> list[dict]:
         fast.append(time.perf_counter() - middle)
     bases = {"before": np.zeros((1, WIDTH)), "loop": theirs, "ours": ours}
     left = {name: accuracy(basis, centred, labels, outside, true) for name, basis in bases.items()}
-    ratios = [a / b for a, b in zip(slow, fast, strict=True)]
     return [
-        {
-            "what": "INLP, rank 128, 13 × 1,000 rows of 1,024: times faster than the loop",
-            "target": "≥ 3",
-            "ratio": statistics.median(slow) / statistics.median(fast),
-            "range": f"{min(ratios):.2f}–{max(ratios):.2f}",
-            "peer_s": statistics.median(slow),
-            "ours_s": statistics.median(fast),
-        },
+        row("INLP, rank 128, 13 × 1,000 rows of 1,024: times faster than the loop", "≥ 3", slow, fast),
         {
             "what": "the same: distance of the held-out accuracies afterwards, points",
             "target": "≤ 2",

@@ -74,18 +74,23 @@ class Source:
     @property
     def commit(self) -> str | None:
         """Commit that files of a hub id come from, whatever branch was asked for; None for a local folder or file."""
-        if self.local:
-            return None
         # The hub's client keeps files in a folder that is named after their commit.
-        path = self.find("config.json")
-        return None if path is None else path.parent.name
+        cached = None if self.local else self._cached("config.json")
+        return None if cached is None else cached.parent.name
+
+    def _cached(self, filename: str) -> Path | None:
+        """Return the path of a file of a hub id that was fetched before, without asking the hub."""
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(self.location, filename, revision=self.revision)
+        return Path(found) if isinstance(found, str) else None
 
     def find(self, filename: str) -> Path | None:
         """Return the path of a file of the checkpoint, fetched where it lies on the hub; None where it has none."""
         if self.local:
             path = Path(self.location) / filename
             return path if path.is_file() else None
-        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+        from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
         try:
@@ -94,8 +99,8 @@ class Source:
             if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
                 return None
             # Without a network, a file that is not in the local cache may be on the hub all the same.
-            cached = try_to_load_from_cache(self.location, "config.json", revision=self.revision)
-            if isinstance(error, LocalEntryNotFoundError) and isinstance(cached, str) and filename != "config.json":
+            absent = isinstance(error, LocalEntryNotFoundError) and filename != "config.json"
+            if absent and self._cached("config.json"):
                 log.warning(
                     "%s: %s is not in the local cache and the hub can't be reached, so it is taken as absent. If there "
                     "is one, load this tower once with a network.", self.name, filename
