@@ -264,8 +264,8 @@ def landmark_notes(marks: Landmarks) -> list[dict[str, Any]]:
     look["font"] = {"size": 11, "color": FAINT}
     notes = []
     if marks.checkpoint is not None:
-        # One step higher, so that the two don't meet where depths are close.
-        notes.append({"x": marks.checkpoint, "text": "N−4 checkpoint", "xanchor": "center", "yshift": 30, **look})
+        # To the left of its line: the other note stands on the right, and the page's buttons above.
+        notes.append({"x": marks.checkpoint, "text": "N−4 checkpoint", "xanchor": "right", **look})
     if marks.tautology:
         text = "tautology: the row<br>is the source's own"
         notes.append({"x": marks.last + 0.4, "text": text, "xanchor": "right", "align": "right", **look})
