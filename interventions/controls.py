@@ -87,7 +87,7 @@ class NormMatchedNoise(Intervention):
         """Return a square root of the covariance of the source's rows; float64, since it is a statistic."""
 
         def make() -> Tensor:
-            rows = context.trajectories[self.sources[0]][:, depth].double()
+            rows = context.trajectories.at(self.sources[0], slice(None), depth).double()
             centred = rows - rows.mean(0)
             covariance = centred.T @ centred / max(len(rows) - 1, 1)
             if covariance.trace() <= 1e-12 * rows.square().sum(-1).mean():
@@ -130,7 +130,7 @@ class ContentToken(Intervention):
     def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
         """Return the source's rows where it has one, and the clean row elsewhere."""
         donor = context.donor(self.sources[0], depth).to(rows)
-        has = context.available[self.sources[0]][context.captions].to(rows.device)
+        has = context.available.at(self.sources[0], context.captions).to(rows.device)
         return torch.where(has[:, None], donor, rows)
 
 

@@ -13,7 +13,6 @@ its held-out half, while images that an eraser was fitted on score 0.3 to 1.6 po
 """
 
 import logging
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -120,17 +119,17 @@ class Erase(Intervention):
 
     def _fitted(self, eraser: Eraser, depth: int, context: Context) -> list[Eraser | None]:
         """Return an eraser a fold, fitted once for all languages of a sweep."""
-        rows = context.trajectories[self.sources[0]]
+        origin = context.trajectories.origin(self.sources[0])
         known = self._fitted_on
-        if known is None or known[0]() is not rows or known[1] != context.seed:
+        if known is None or known[0]() is not origin() or known[1] != context.seed:
             # Another sweep. A weak reference, so that the rows of the last one are not kept.
-            self._fits, self._fitted_on = {}, (weakref.ref(rows), context.seed)
+            self._fits, self._fitted_on = {}, (origin, context.seed)
         if depth not in self._fits:
             self._fits[depth] = self._fit_folds(eraser, depth, context)
         return self._fits[depth]
 
     def _fit_folds(self, eraser: Eraser, depth: int, context: Context) -> list[Eraser | None]:
-        parts = [context.trajectories[source][:, depth] for source in self.sources]
+        parts = [context.trajectories.at(source, slice(None), depth) for source in self.sources]
         if all(torch.equal(part, parts[0]) for part in parts[1:]):
             log.warning(
                 "%s: at depth %d every language has the very same rows, so there is nothing to erase and rows are left "
@@ -144,7 +143,7 @@ class Erase(Intervention):
 
     def _fit(self, eraser: Eraser, depth: int, context: Context, train: Bool[np.ndarray, " caption"]) -> Eraser:
         keep = torch.from_numpy(train)
-        rows = [context.trajectories[source][keep, depth].double().cpu().numpy() for source in self.sources]
+        rows = [context.trajectories.at(source, keep, depth).double().cpu().numpy() for source in self.sources]
         languages = np.repeat(np.array(self.sources), int(train.sum()))
         return eraser.unfitted().fit(np.concatenate(rows), languages)
 

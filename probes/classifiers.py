@@ -345,5 +345,8 @@ class _ImageAccuracy:
 
     def __call__(self, correct: Bool[np.ndarray, " n"]) -> tuple[float, float, float]:
         by_image = np.bincount(self.place, weights=correct, minlength=len(self.counts))
-        low, high = self.bootstrap.interval(100.0 * self.bootstrap.means(by_image) / self.rows)
-        return 100.0 * float(correct.mean()), float(low), float(high)
+        value = 100.0 * float(correct.mean())
+        resampled = 100.0 * self.bootstrap.means(by_image) / self.rows
+        scores = value + (100.0 * by_image - value * self.counts) / self.counts.mean()
+        low, high = self.bootstrap.interval(self.bootstrap.smoothed(resampled, scores), value)
+        return value, float(low), float(high)

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from workbench.errors import HookError
+from workbench.errors import HookError, TowerError
 from workbench.hooks import (
     BlockCall,
     Hidden,
@@ -156,8 +156,16 @@ class _Pass(ABC):
         # A row that was replaced by itself leaves the caption as it was, to the bit; the shared pass gets
         # there by another order of sums.
         patched = torch.where(self.unchanged[..., None], clean, patched)
-        touched = torch.stack([present(where) for where in self.where]).cpu()
+        touched = torch.stack([self._touched(k) for k in range(len(self.interventions))])
         return PassResult(clean, patched, self.change, self.unchanged, touched)
+
+    def _touched(self, k: int) -> Bool[Tensor, " batch"]:
+        """Which captions have the row that is replaced, and so have their sources."""
+        context = self.contexts[k]
+        found = present(self.where[k]).cpu()
+        for source in self.interventions[k].sources:
+            found &= context.available.at(source, context.captions).cpu()
+        return found
 
     def _entering(self, block: int) -> Any:
         return lambda call: self.enter(block, call)
@@ -175,6 +183,12 @@ class _Pass(ABC):
         where, context = self.where[k], self.contexts[k]
         has = present(where)
         clean = pick(hidden, within(where))
+        if not torch.isfinite(clean).all():
+            # Said here, or the intervention would be blamed for what it was given.
+            raise TowerError(
+                f"{self.tower.name!r} gives NaN or infinity at depth {depth} before any patch. Look for damaged "
+                "weights, or load it in float32."
+            )
         new = self.interventions[k].new_rows(clean, depth, context)
         new = torch.where(has[:, None], new, clean)
         place = self.depths.index(depth)

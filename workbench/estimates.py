@@ -6,7 +6,7 @@ tiers and differences between two towers are paired, whichever images each of th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import combinations
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from workbench.errors import InputError
 from workbench.gallery import IMAGES
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.retrieval import Bootstrap
+from workbench.retrieval import DIFFERENCE, PERCENT, Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +45,26 @@ class Estimate:
         NaN where a resample drew none of the images that the number rests on.
     n : int
         Images that it rests on.
+    by_image : array of shape (image,)
+        What each image adds to it: their mean is the value, and they tell whether images differ at all.
+    ends : tuple of float
+        Lowest and highest score that an image can have.
     """
 
     value: float
     resampled: Float[np.ndarray, " resample"]
     n: int
+    by_image: Float[np.ndarray, " image"]
+    ends: tuple[float, float] = PERCENT
+
+    def __sub__(self, other: "Estimate") -> "Estimate":
+        return Estimate(
+            self.value - other.value,
+            self.resampled - other.resampled,
+            min(self.n, other.n),
+            self.by_image - other.by_image,
+            DIFFERENCE,
+        )
 
 
 @dataclass(frozen=True)
@@ -85,14 +100,16 @@ class Estimates:
         weights = np.ones(self.bootstrap.n) if counts is None else counts
         above, below = self.bootstrap.means(sums), self.bootstrap.means(weights)
         resampled = np.divide(above, below, out=np.full(len(above), np.nan), where=below > 0)
-        found = Estimate(float(np.sum(sums) / np.sum(weights)), resampled, int((weights > 0).sum()))
-        return self._put(labels, found)
+        value = float(np.sum(sums) / np.sum(weights))
+        by_image = value + (sums - value * weights) / np.mean(weights)
+        return self._put(labels, Estimate(value, resampled, int((weights > 0).sum()), by_image))
 
     def add_mean(self, labels: Mapping[str, Any], members: Sequence[Estimate]) -> Estimate:
         """Add the mean over some rows, each weighing the same."""
         value = float(np.mean([member.value for member in members]))
         resampled = np.mean([member.resampled for member in members], axis=0)
-        return self._put(labels, Estimate(value, resampled, max(member.n for member in members)))
+        by_image = np.mean([member.by_image for member in members], axis=0)
+        return self._put(labels, Estimate(value, resampled, max(member.n for member in members), by_image))
 
     def add_tiers(self, labels: Mapping[str, Any], members: Mapping[str, Estimate], tiers: Mapping[str, str]) -> None:
         """Add the mean over the languages of each tier, and the gap between each two tiers (S3-24).
@@ -112,11 +129,7 @@ class Estimates:
             if found:
                 means[tier] = self.add_mean({**labels, "language": "mean", "tier": tier}, found)
         for high, low in combinations(means, 2):
-            gap = Estimate(
-                means[high].value - means[low].value,
-                means[high].resampled - means[low].resampled,
-                max(means[high].n, means[low].n),
-            )
+            gap = replace(means[high] - means[low], n=max(means[high].n, means[low].n))
             self._put({**labels, "language": "gap", "tier": f"{high} − {low}"}, gap)
 
     def _put(self, labels: Mapping[str, Any], found: Estimate) -> Estimate:
@@ -139,8 +152,9 @@ class Estimates:
 
         rows = []
         for label, found in zip(labels, values, strict=True):
-            kept = found.resampled[np.isfinite(found.resampled)]
-            low, high = self.bootstrap.interval(kept) if len(kept) else (np.nan, np.nan)
+            smoothed = self.bootstrap.smoothed(found.resampled, found.by_image, found.ends, found.n)
+            kept = smoothed[np.isfinite(smoothed)]
+            low, high = self.bootstrap.interval(kept, found.value) if len(kept) else (np.nan, np.nan)
             numbers = {"value": found.value, "low": float(low), "high": float(high), "n": found.n}
             rows.append({**label, **numbers, "seed": self.bootstrap.seed})
         frame = pd.DataFrame(rows, columns=self.columns)
@@ -182,7 +196,7 @@ class Estimates:
                 raise InputError(f"The second scores have no row with {dict(zip(keys, key, strict=True))}.")
             twin = other._values[place[key]]
             labels.append({**label, **{name: f"{label[name]} − {other._labels[place[key]][name]}" for name in arms}})
-            values.append(Estimate(found.value - twin.value, found.resampled - twin.resampled, min(found.n, twin.n)))
+            values.append(found - twin)
         return self._frame(labels, values)
 
     def _only(self, name: str) -> Any:

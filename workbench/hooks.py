@@ -18,6 +18,7 @@ And a hook that was asked for and never ran raises :class:`~workbench.errors.Hoo
 that did nothing looks just like a patch that does not matter.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -78,6 +79,15 @@ class _Site:
     result: Any = field(default=None, repr=False)
 
 
+# How many managers without gradients are open on the tower that begins with a block.
+_WITHOUT_GRADIENTS: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+
+
+def recorded(blocks: Sequence[nn.Module]) -> bool:
+    """Whether autograd is to record a pass through these blocks: it is on, and no open manager has it off."""
+    return torch.is_grad_enabled() and not (blocks and _WITHOUT_GRADIENTS.get(blocks[0], 0))
+
+
 class HookManager:
     """Own a set of forward hooks on a stack of blocks for the length of a ``with`` statement.
 
@@ -86,8 +96,9 @@ class HookManager:
     blocks : sequence of nn.Module
         The text blocks in the order in which they run.
     gradients : bool
-        Whether autograd records the pass. Off by default: a captured row that keeps its graph alive keeps
-        every activation of the pass alive.
+        Whether autograd records the passes of a tower, and what is captured from them. Off by default: a captured row
+        that keeps its graph alive keeps every activation of the pass alive. Torch's own switch is left as it is, so
+        that nothing else is affected, whatever becomes of the ``with`` block.
     """
 
     def __init__(self, blocks: Sequence[nn.Module], *, gradients: bool = False) -> None:
@@ -95,14 +106,14 @@ class HookManager:
         self.gradients = gradients
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
         self._sites: list[_Site] = []
-        self._grad_mode: torch.set_grad_enabled | None = None
+        self._open = False
 
     def __enter__(self) -> Self:
-        if self._grad_mode is not None:
+        if self._open:
             raise HookError("This HookManager is open already. Make a second one for a nested patch.")
         self._sites = []
-        self._grad_mode = torch.set_grad_enabled(self.gradients)
-        self._grad_mode.__enter__()
+        self._open = True
+        self._count(1)
         return self
 
     def __exit__(
@@ -110,11 +121,15 @@ class HookManager:
     ) -> None:
         while self._handles:
             self._handles.pop().remove()
-        if self._grad_mode is not None:
-            self._grad_mode.__exit__(kind, error, trace)
-            self._grad_mode = None
+        if self._open:
+            self._open = False
+            self._count(-1)
         if error is None:
             self._check_fired()
+
+    def _count(self, step: int) -> None:
+        if not self.gradients and self.blocks:
+            _WITHOUT_GRADIENTS[self.blocks[0]] = _WITHOUT_GRADIENTS.get(self.blocks[0], 0) + step
 
     def _check_fired(self) -> None:
         silent = [site.what for site in self._sites if not site.fired]
@@ -148,7 +163,8 @@ class HookManager:
 
         def reader(depth: int) -> Callable[[Hidden], None]:
             def read(hidden: Hidden) -> None:
-                found[depth] = hidden.clone() if index is None else pick(hidden, index)
+                rows = hidden.clone() if index is None else pick(hidden, index)
+                found[depth] = rows if self.gradients else rows.detach()
 
             return read
 
@@ -184,6 +200,7 @@ class HookManager:
         def edit(hidden: Hidden) -> Hidden:
             clean = pick(hidden, index)
             new = checked_rows(rows(clean.clone()), clean, depth)
+            new = new if self.gradients else new.detach()
             patch.rows += len(new)
             patch.change = relative_change(clean, new)
             return with_rows(hidden, index, new)
@@ -234,7 +251,7 @@ class HookManager:
         self._handles.append(self.blocks[block].register_forward_pre_hook(before, with_kwargs=True))
 
     def _site(self, depth: int, what: str) -> _Site:
-        if self._grad_mode is None:
+        if not self._open:
             raise HookError("Open the manager first: `with HookManager(tower.blocks) as hooks: ...`.")
         if not 0 <= depth <= len(self.blocks):
             raise HookError(
@@ -320,9 +337,16 @@ def checked_rows(new: Tensor, clean: Rows, depth: int) -> Rows:
             f"An intervention returned {got} at depth {depth}; it must return a tensor with one new row for each row "
             f"that it got, {tuple(clean.shape)}."
         )
-    if not torch.isfinite(new).all():
+    if new.layout != torch.strided or new.is_complex() or new.is_meta or new.is_quantized:
+        kind = "complex" if new.is_complex() else "meta" if new.is_meta else str(new.layout).removeprefix("torch.")
+        raise HookError(
+            f"An intervention returned a {kind} tensor at depth {depth}; it must return a dense one of real numbers."
+        )
+    # After the cast: what is finite in float64 may be infinite in the tower's precision.
+    cast = new.to(dtype=clean.dtype, device=clean.device)
+    if not torch.isfinite(cast).all():
         raise HookError(f"An intervention returned NaN or infinity at depth {depth}.")
-    return new.to(dtype=clean.dtype, device=clean.device)
+    return cast
 
 
 def relative_change(clean: Rows, new: Rows) -> Float[Tensor, " batch"]:

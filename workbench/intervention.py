@@ -16,21 +16,54 @@ the :class:`Context`: which captions these are, the trajectories of the language
 """
 
 import hashlib
+import inspect
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from workbench.errors import InputError
 from workbench.hooks import Rows, checked_rows
+from workbench.runs import code_hash
 
 Site: TypeAlias = str
 """Which row of a caption: see :func:`workbench.towers.tokens.check_site`."""
+
+
+class Lent(Mapping[str, Tensor]):
+    """Tensors of a sweep that a rule may look at: what is handed out is a copy, so that nothing it does reaches others.
+
+    Parameters
+    ----------
+    tensors : mapping of str to Tensor
+        By language; captions are the first dimension, depths the second.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+
+    def __getitem__(self, language: str) -> Tensor:
+        return self._tensors[language].clone()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def at(self, language: str, *places: Any) -> Tensor:
+        """Return a copy of a part: such as ``at("en", captions, depth)``."""
+        return self._tensors[language][places].clone()
+
+    def origin(self, language: str) -> "weakref.ref[Tensor]":
+        """Return a weak reference to the tensor itself, to tell whether another context lends the same."""
+        return weakref.ref(self._tensors[language])
 
 
 @dataclass
@@ -48,7 +81,8 @@ class Context:
     site : str
         Which row of each caption is replaced.
     trajectories : mapping of str to Tensor of shape (n_captions, depth, width)
-        Rows of the source languages at this site, every depth from 0 to N.
+        Rows of the source languages at this site, every depth from 0 to N. What it gives are copies (:class:`Lent`);
+        ``trajectories.at("en", slice(None), depth)`` copies one depth alone.
     available : mapping of str to bool Tensor of shape (n_captions,)
         Where a source caption has such a row; a caption of one word may have no middle token.
     seed : int
@@ -64,12 +98,16 @@ class Context:
     captions: Int[Tensor, " batch"]
     n_captions: int
     site: Site
-    trajectories: Mapping[str, Float[Tensor, "caption depth width"]]
-    available: Mapping[str, Tensor]
+    trajectories: Any
+    available: Any
     seed: int
     clean: Rows | None = field(default=None, repr=False)
     _cache: dict = field(default_factory=dict, repr=False)
     owner: Int[Tensor, " n_captions"] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.trajectories = _lent(self.trajectories)
+        self.available = _lent(self.available)
 
     @property
     def images(self) -> np.ndarray:
@@ -77,15 +115,15 @@ class Context:
         return np.arange(self.n_captions) if self.owner is None else self.owner.cpu().numpy()
 
     def donor(self, language: str, depth: int, captions: Int[Tensor, " batch"] | None = None) -> Rows:
-        """Return the rows of a source language at a depth, for the batch or for other captions."""
+        """Return a copy of the rows of a source language at a depth, for the batch or for other captions."""
         if language not in self.trajectories:
             raise InputError(
                 f"An intervention asked for rows of {language!r}, which is none of its sources "
                 f"({', '.join(self.trajectories) or 'it names none'}). Add it to `sources`."
             )
         if language == self.language and captions is None and self.clean is not None:
-            return self.clean
-        return self.trajectories[language][self.captions if captions is None else captions, depth]
+            return self.clean.clone()
+        return self.trajectories.at(language, self.captions if captions is None else captions, depth)
 
     def generator(self, *key: int | str) -> np.random.Generator:
         """Return a generator that depends on the run's seed and the key, not on the batch."""
@@ -111,17 +149,21 @@ class Context:
         return whole[self.captions]
 
     def cached(self, key: tuple, make: Callable[[], Tensor]) -> Tensor:
-        """Return ``make()``, computed once for this language and sweep; for what is costly and fixed."""
+        """Return a copy of ``make()``, computed once for this language and sweep; for what is costly and fixed."""
         if key not in self._cache:
             self._cache[key] = make()
-        return self._cache[key]
+        return self._cache[key].clone()
 
     def at(self, captions: Int[Tensor, " batch"]) -> "Context":
         """Return the same context for another batch of captions."""
         return Context(
-            self.language, captions, self.n_captions, self.site, self.trajectories, self.available, self.seed,
+            self.language, captions.clone(), self.n_captions, self.site, self.trajectories, self.available, self.seed,
             None, self._cache, self.owner,
         )  # fmt: skip
+
+
+def _lent(tensors: Mapping[str, Tensor]) -> Lent:
+    return tensors if isinstance(tensors, Lent) else Lent(tensors)
 
 
 class Intervention(ABC):
@@ -166,13 +208,17 @@ class Intervention(ABC):
         return checked_rows(self.rows(clean.clone(), depth, context), clean, depth)
 
     def describe(self) -> dict[str, object]:
-        """Everything that decides what the rule does, for the manifest and for telling two runs apart."""
+        """Everything that decides what the rule does, for the manifest and for telling two runs apart.
+
+        Attributes whose name begins with an underscore are taken for caches and left out; the code of the class is in.
+        """
         public = {key: value for key, value in vars(self).items() if not key.startswith("_")}
         return {
             "class": type(self).__qualname__,
             "name": self.name,
             "site": self.site,
             "sources": list(self.sources),
+            "code": _code_of(type(self)),
             **{key: list(v) if isinstance(v, tuple) else v for key, v in public.items()},
         }
 
@@ -180,6 +226,18 @@ class Intervention(ABC):
     def source(self) -> str:
         """The sources as one word for the results table: ``"en"``, ``"en+fr+de"``, or empty."""
         return "+".join(self.sources)
+
+
+def _code_of(cls: type) -> str:
+    """Hash what a class and its bases up to :class:`Intervention` do: a rule of the same name may say another thing."""
+    own = cls.__mro__[: cls.__mro__.index(Intervention)]
+    told = [
+        f"{base.__qualname__}.{name} {code_hash(inspect.unwrap(value))}"
+        for base in own
+        for name, value in sorted(vars(base).items())
+        if inspect.isfunction(value)
+    ]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
 
 def derangement(n: int, generator: np.random.Generator) -> np.ndarray:

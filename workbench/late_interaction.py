@@ -15,7 +15,7 @@ too: search for 100 candidates with the mean of the tokens (:func:`mean_pooled` 
 back, and that is no small print: it bounds every number at depths near 100.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -68,6 +68,11 @@ class MultiVectors:
     def width(self) -> int:
         """Numbers in a vector."""
         return self.tokens.shape[2]
+
+    def pick(self, items: "Sequence[int] | Int[np.ndarray, ' item']") -> "MultiVectors":
+        """Return some items, as they are stored; an item may come twice."""
+        rows = np.asarray(items)
+        return MultiVectors(self.tokens[rows], np.asarray(self.mask)[rows])
 
     def take(
         self, items: "slice | Int[np.ndarray, ' item']"

@@ -11,7 +11,7 @@ percentile bootstrap over images; every arm sees the same resamples, so that the
 the paired one (AMB-36).
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +30,12 @@ CUTOFFS = (1, 5, 10)
 METRICS = (*(f"R@{k}" for k in CUTOFFS), "MRR")
 ROUNDING = 1e-5
 """What two passes that compute the same may differ by, relative to the length of an embedding."""
+PERCENT = (0.0, 100.0)
+"""Lowest and highest score of an image."""
+DIFFERENCE = (-100.0, 100.0)
+"""Lowest and highest difference of two scores of an image."""
+
+_FEW = 10.0  # where n·p or n·(1 − p) falls below it, textbooks leave the normal approximation
 
 
 @dataclass(frozen=True)
@@ -232,7 +238,9 @@ def alike(rows: Shaped[np.ndarray, "row d"]) -> Int[np.ndarray, " row"]:
 
 
 def settle(
-    embeddings: Float[Tensor, "... caption d"], first: Int[np.ndarray, " caption"], tolerance: float = 1e-5
+    embeddings: Float[Tensor, "... caption d"],
+    first: Sequence[int] | Int[np.ndarray, " caption"],
+    tolerance: float = ROUNDING,
 ) -> Float[Tensor, "... caption d"]:
     """Give rows that are equal but for rounding the bits of the first of them.
 
@@ -242,17 +250,18 @@ def settle(
     Parameters
     ----------
     embeddings : Tensor of shape (..., caption, d)
-    first : int array of shape (caption,)
-        For each caption the first with the same tokens (:func:`alike`).
+    first : sequence of int
+        For each caption the first with the same tokens (:func:`first_places`).
     tolerance : float
         Distance, relative to the length, that counts as rounding. Rows that were patched in two ways are
         further apart and stay as they are.
     """
-    again = torch.from_numpy(np.flatnonzero(first != np.arange(len(first))))
+    places = torch.as_tensor(first)
+    again = (places != torch.arange(len(places))).nonzero()[:, 0]
     if not len(again):
         return embeddings
     own = embeddings[..., again, :]
-    earlier = embeddings[..., torch.from_numpy(first)[again], :]
+    earlier = embeddings[..., places[again], :]
     apart = torch.linalg.vector_norm(own - earlier, dim=-1, keepdim=True)
     near = apart <= tolerance * torch.linalg.vector_norm(earlier, dim=-1, keepdim=True)
     return embeddings.index_copy(-2, again, torch.where(near, earlier, own))
@@ -284,10 +293,10 @@ def top_k(similarity: Float[Tensor, "query candidate"], k: int) -> tuple[np.ndar
     return values, found
 
 
-def first_places(texts: Sequence[str]) -> list[int]:
-    """Return for each text where the same text stands first, which is its own place where it is not repeated."""
-    here: dict[str, int] = {}
-    return [here.setdefault(text, place) for place, text in enumerate(texts)]
+def first_places(keys: Sequence[Hashable]) -> list[int]:
+    """Return for each key where the same one stands first, which is its own place where it is not repeated."""
+    here: dict[Hashable, int] = {}
+    return [here.setdefault(key, place) for place, key in enumerate(keys)]
 
 
 def top_images(texts: Float[Tensor, "caption d"], gallery: Float[Tensor, "image d"], k: int) -> np.ndarray:
@@ -308,6 +317,10 @@ def by_image(scores: np.ndarray, owner: np.ndarray, n_images: int) -> np.ndarray
 class Bootstrap:
     """Percentile bootstrap over images, with one set of resamples for every arm.
 
+    Where all images but a few say the same, resamples of them do too, and an interval would have no width: 50 hits
+    of 50 would prove a rate of 100 %. :meth:`smoothed` adds half an image of each extreme there, drawn anew for each
+    resample, which is the interval that a proportion gets from Jeffreys' prior.
+
     Parameters
     ----------
     n : int
@@ -326,14 +339,62 @@ class Bootstrap:
         generator = np.random.default_rng([seed, 36])
         # How often each image is drawn is all that a mean depends on.
         self.weights = generator.multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
+        # What two more images weigh, one of either extreme. A generator of its own leaves the resamples as they are.
+        self.extremes = np.random.default_rng([seed, 19]).standard_gamma(0.5, size=(2, resamples))
         self.n, self.resamples, self.seed, self.level = n, resamples, seed, level
 
     def means(self, scores: np.ndarray) -> np.ndarray:
         """Mean of each resample: (..., n) to (..., resamples)."""
         return np.asarray(scores, dtype=np.float64) @ self.weights.T
 
-    def interval(self, resampled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper end of the interval of statistics of shape (..., resamples)."""
+    def smoothed(
+        self,
+        resampled: Float[np.ndarray, "... resample"],
+        scores: Float[np.ndarray, "... n"],
+        ends: tuple[float, float] = PERCENT,
+        n: int | None = None,
+    ) -> Float[np.ndarray, "... resample"]:
+        """Widen resampled means where all that images differ by is carried by fewer than ten of them.
+
+        Parameters
+        ----------
+        resampled : array of shape (..., resample)
+            What :meth:`means` gave for the scores.
+        scores : array of shape (..., n)
+            Percent of each image, or differences of two.
+        ends : tuple of float
+            Lowest and highest score that an image can have: :data:`PERCENT`, or :data:`DIFFERENCE` of two arms.
+        n : int, optional
+            Images that the mean rests on, where that is not all of them.
+
+        Returns
+        -------
+        array of shape (..., resample)
+            Unchanged where the images differ enough.
+        """
+        scores, n = np.asarray(scores, dtype=np.float64), n or self.n
+        apart = np.square(scores - scores.mean(axis=-1, keepdims=True))
+        apart[apart < 1e-18] = 0.0
+        # How many images carry the variance: of a few hits among many misses, about the number of hits.
+        fourth = np.square(apart).sum(axis=-1)
+        carrying = np.divide(np.square(apart.sum(axis=-1)), fourth, out=np.zeros_like(fourth), where=fourth > 0)
+        few = (carrying < _FEW)[..., None]
+        if not few.any():
+            return resampled
+        low, high = self.extremes
+        wider = (n * resampled + ends[0] * low + ends[1] * high) / (n + low + high)
+        return np.where(few, wider, resampled)
+
+    def mean_interval(
+        self, scores: Float[np.ndarray, "... n"], ends: tuple[float, float] = PERCENT
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the interval of a mean over images: (..., n) to (...)."""
+        return self.interval(self.smoothed(self.means(scores), scores, ends), np.mean(scores, axis=-1))
+
+    def interval(
+        self, resampled: Float[np.ndarray, "... resample"], value: Float[np.ndarray, "..."] | float = np.nan
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the interval of statistics, which holds their ``value`` where that is given."""
         tail = (1 - self.level) / 2
         low, high = np.quantile(resampled, [tail, 1 - tail], axis=-1)
-        return low, high
+        return np.fmin(low, value), np.fmax(high, value)

@@ -12,9 +12,9 @@ Under the protocol ``"all"`` a text-to-image score is a mean over captions, as p
 of them weighs three times as much as one with one. An image-to-text score is a mean over images.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from jaxtyping import Int
@@ -186,9 +186,9 @@ def embed(
 ) -> Embedded:
     """Embed the gallery and the captions of some languages, as unit rows.
 
-    The same text gets the same embedding wherever it stands, although two batches may differ in the last
-    bits, because otherwise two captions that nothing can tell apart would not tie. Between languages that is
-    done where the two differ by no more than rounding, since some towers read the language too.
+    Captions that a tower reads as the same tokens get the same embedding wherever they stand, although two batches
+    may differ in the last bits, because otherwise two captions that it can't tell apart would not tie. Between
+    languages that is done where the two differ by no more than rounding: a file of embeddings may say otherwise.
     """
     against = gallery_name(tower, corpus, pivot)
     if tower.multi_vector:
@@ -196,13 +196,14 @@ def embed(
     gallery = embed_gallery(tower, corpus, against)
     captions: dict[str, Tensor] = {}
     owner: dict[str, np.ndarray] = {}
-    anywhere: dict[str, tuple[str, int]] = {}
+    anywhere: dict[Hashable, tuple[str, int]] = {}
     for language in tqdm(list(languages), desc="embed", disable=not progress):
         texts, owner[language] = corpus.texts(language, protocol)
         rows = unit(tower.embed_captions(corpus, language, protocol), f"{language} embeddings")
-        first = first_places(texts)
+        keys = tower.caption_keys(texts, language)
+        first = first_places(keys)
         for row in dict.fromkeys(first):
-            other, place = anywhere.setdefault(texts[row], (language, row))
+            other, place = anywhere.setdefault(keys[row], (language, row))
             if other != language and float((captions[other][place] - rows[row]).norm()) <= ROUNDING:
                 rows[row] = captions[other][place]
         captions[language] = rows[first]
@@ -215,10 +216,8 @@ def _embed_tokens(tower: Tower, corpus: Corpus, languages: list[str], protocol: 
     captions: dict[str, MultiVectors] = {}
     owner: dict[str, np.ndarray] = {}
     for language in languages:
-        texts, owner[language] = corpus.texts(language, protocol)
-        items: Any = tower.embed_captions(corpus, language, protocol)
-        first = first_places(texts)
-        captions[language] = MultiVectors(items.tokens[first], np.asarray(items.mask)[first])
+        _, owner[language] = corpus.texts(language, protocol)
+        captions[language] = cast(Any, tower.embed_captions(corpus, language, protocol))
     return Embedded(gallery, captions, owner)
 
 

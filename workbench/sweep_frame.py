@@ -9,6 +9,8 @@ metric, value, low, high, n, seed``.
 - ``metric`` is ``R@1``, ``R@5``, ``R@10`` or ``MRR`` in percent; ``lift R@1`` and so on, the paired
   difference to the frozen tower in points; and ``rescue R@1``, the lift as a share of the distance to the
   source language's own score (S3-52), where there is one source and it is ahead.
+- ``metric`` is ``captions touched`` in rows that say how many percent of the captions an intervention could patch,
+  which there are only where that is not all of them: a caption of three words has no fourth token.
 - ``low`` and ``high`` are the ends of a 95 % bootstrap interval over images, ``n`` the number of images.
 """
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.intervention import Intervention
-from workbench.retrieval import METRICS, Bootstrap, Direction, Ranks, by_image
+from workbench.retrieval import DIFFERENCE, METRICS, Bootstrap, Direction, Ranks, by_image
 from workbench.towers.base import Tower
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ class LanguageCell:
         ``clean_{direction}_{better,tied}`` of shape (n,); ``patched_{direction}_{better,tied}`` of shape
         (intervention, depth, n), where n counts images for i2t and captions for t2i; ``clean_top`` (caption,
         5) and ``patched_top`` (intervention, depth, caption, 5), the nearest images; ``change``
-        (intervention, depth), the mean relative change of the patched row; ``touched`` (intervention,), the
+        (intervention, depth), the mean relative change of the patched row; ``moved``, of the same shape, whether any
+        embedding can have changed; ``touched`` (intervention,), the
         captions that had the row; ``tokens`` and ``truncated``, counts over captions.
     """
 
@@ -117,7 +120,7 @@ class _Table:
     def __init__(
         self, tower: Tower, corpus: Corpus, cells: Mapping[str, LanguageCell], settings: SweepSettings
     ) -> None:
-        self.settings, self.n = settings, len(corpus)
+        self.settings, self.n, self.cells = settings, len(corpus), cells
         self.bootstrap = Bootstrap(self.n, settings.resamples, settings.seed)
         self.fixed = {
             "tower": tower.name,
@@ -131,6 +134,9 @@ class _Table:
                 tiers.setdefault(settings.tiers[language], []).append(language)
         self.groups = [(language, settings.tiers.get(language, ""), [language]) for language in cells]
         self.groups += [("mean", tier, members) for tier, members in tiers.items()]
+        self.partly = [
+            any(self._touched(language, k) < 100.0 for language in cells) for k in range(len(settings.interventions))
+        ]
         self.frozen: dict[tuple[str, Direction, str], np.ndarray] = {}
         self.patched: dict[tuple[str, Direction, str], np.ndarray] = {}
         for language, cell in cells.items():
@@ -162,21 +168,33 @@ class _Table:
         patched = _mean([self.patched[m, direction, metric] for m in members])
         frozen_means = self.bootstrap.means(frozen)
         for k, intervention in enumerate(self.settings.interventions):
-            ends = self.bootstrap.interval(self.bootstrap.means(patched[k]))
+            ends = self.bootstrap.mean_interval(patched[k])
             # Resampled as differences of images, not of means, so that equal arms differ by exactly 0.
-            lifts = self.bootstrap.means(patched[k] - frozen)
-            lift_ends = self.bootstrap.interval(lifts)
+            gained = patched[k] - frozen
+            lifts = self.bootstrap.means(gained)
+            # Where no embedding can have changed, that is certain, however few images there are.
+            moved = np.any([self.cells[member].arrays["moved"][k] for member in members], axis=0)
+            lifts = np.where(moved[:, None], self.bootstrap.smoothed(lifts, gained, DIFFERENCE), lifts)
+            lift_ends = self.bootstrap.interval(lifts, gained.mean(axis=-1))
+            touched = float(np.mean([self._touched(member, k) for member in members]))
             rescue = self._rescue(intervention, members, direction, metric, frozen, frozen_means)
             for d, depth in enumerate(self.settings.depths):
                 value = float(patched[k, d].mean())
-                lift = float((patched[k, d] - frozen).mean())
+                lift = float(gained[d].mean())
                 head = (language, tier, intervention, depth, direction)
                 yield self._put(*head, metric, value, ends[0][d], ends[1][d])
                 yield self._put(*head, f"lift {metric}", lift, lift_ends[0][d], lift_ends[1][d])
+                if self.partly[k] and metric == METRICS[0]:
+                    yield self._put(*head, "captions touched", touched, touched, touched)
                 if rescue is not None:
                     distance, distances = rescue
-                    low, high = self.bootstrap.interval(lifts[d] / distances)
+                    low, high = self.bootstrap.interval(lifts[d] / distances, lift / distance)
                     yield self._put(*head, f"rescue {metric}", lift / distance, low, high)
+
+    def _touched(self, language: str, k: int) -> float:
+        """Percent of the captions of a language that have the row that an intervention replaces."""
+        arrays = self.cells[language].arrays
+        return 100.0 * float(arrays["touched"][k]) / arrays["clean_t2i_better"].shape[-1]
 
     def _rescue(
         self, intervention: Intervention, members: list[str], direction: Direction, metric: str,
@@ -198,7 +216,7 @@ class _Table:
         self, language: str, tier: str, intervention: Intervention | None, depth: int | None,
         direction: Direction, metric: str, scores: np.ndarray,
     ) -> tuple:  # fmt: skip
-        low, high = self.bootstrap.interval(self.bootstrap.means(scores))
+        low, high = self.bootstrap.mean_interval(scores)
         return self._put(language, tier, intervention, depth, direction, metric, float(scores.mean()), low, high)
 
     def _put(

@@ -19,9 +19,10 @@ from workbench.corpora.base import Corpus, Protocol
 from workbench.engine import strategy, sweep_batch_size, sweep_pass
 from workbench.errors import InputError
 from workbench.gallery import check_gallery, embed_gallery, gallery_name
+from workbench.hooks import present
 from workbench.intervention import Context, Intervention, Site, check_interventions
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.retrieval import ROUNDING, first_places, rank, top_images, unit
+from workbench.retrieval import first_places, rank, settle, top_images, unit
 from workbench.runs import Run
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
 from workbench.towers.base import Tower, describe_tower
@@ -120,6 +121,8 @@ def sweep(
         tower, corpus, interventions, languages, depths, tier_map, protocol, pivot, seed, resamples, batch_size
     )
     wanted, chosen = settings.languages, settings.interventions
+    for intervention in chosen:
+        _check_touches(tower, corpus, intervention, settings)
     steps = len(wanted) + len(_sources(chosen)) + 1
     with tqdm(total=steps, desc="gallery", disable=not progress) as bar:
         gallery: Tensor | None = None
@@ -141,12 +144,6 @@ def sweep(
         bar.update(steps - bar.n)
     for language, cell in cells.items():
         notes[language] = _notes(cell, settings)
-    for intervention in chosen:
-        if not any(note["rows_touched"][intervention.name] for note in notes.values()):
-            log.warning(
-                "%s patched nothing: no caption has a row %r, so its numbers are those of the frozen tower.",
-                intervention.name, intervention.site
-            )  # fmt: skip
     frame = tidy_frame(tower, corpus, cells, settings)
     found: dict[str, Any] = {"languages": notes}
     if tower.self_check:
@@ -205,6 +202,25 @@ def make_settings(
     )
 
 
+def _check_touches(tower: Tower, corpus: Corpus, intervention: Intervention, settings: SweepSettings) -> None:
+    """Refuse an intervention whose row no caption has: the frozen tower's curve would look like a finding."""
+    if intervention.site == "pooled":
+        return
+    longest = 0
+    for language in dict.fromkeys((*intervention.sources, *settings.languages)):
+        tokens = tower.tokenize(corpus.texts(language, settings.protocol)[0], language)
+        longest = max(longest, int(tokens.content.sum(-1).max()))
+        has = bool(present(tokens.where(intervention.site)).any())
+        if language in intervention.sources and not has:
+            break
+        if language in settings.languages and has:
+            return
+    raise InputError(
+        f"{intervention.name!r} would patch nothing: no caption has the row {intervention.site!r}. The longest of "
+        f"those looked at has {longest} content tokens, numbered from 0."
+    )
+
+
 def _sources(interventions: Sequence[Intervention]) -> list[tuple[str, Site]]:
     return list(dict.fromkeys((source, i.site) for i in interventions for source in i.sources))
 
@@ -242,12 +258,18 @@ def _language_cell(
 ) -> dict[str, np.ndarray]:
     texts, owner = corpus.texts(language, settings.protocol)
     tokens = tower.tokenize(texts, language)
-    clean, patched, change, touched = _embed(tower, tokens, language, settings, sources)
-    _make_equal(texts, clean, patched)
+    clean, patched, change, moved, touched = _embed(tower, tokens, language, settings, sources)
+    # Captions that the tower reads alike would not tie, since two batches differ in the last bits. Under a patch they
+    # tie where they differ by no more than that: their sources may say other things.
+    first = first_places(tokens.keys())
+    clean = clean[first]
+    for each in patched:
+        each.copy_(settle(each, first))
     owners = torch.from_numpy(owner)
     frozen = unit(clean, f"{language} embeddings")
     arrays: dict[str, np.ndarray] = {
         "change": change,
+        "moved": moved,
         "touched": touched,
         "tokens": np.array(int(tokens.content.sum())),
         "truncated": np.array(int(tokens.truncated.sum())),
@@ -283,8 +305,8 @@ def _embed(
     language: str,
     settings: SweepSettings,
     sources: Mapping[tuple[str, Site], LanguageRows],
-) -> tuple[Tensor, Tensor, np.ndarray, np.ndarray]:
-    """Run all passes of one language: clean and patched embeddings, mean change, rows touched."""
+) -> tuple[Tensor, Tensor, np.ndarray, np.ndarray, np.ndarray]:
+    """Run all passes of one language: clean and patched embeddings, mean change, what moved, rows touched."""
     n, depths, chosen = len(tokens), settings.depths, settings.interventions
     clean: Tensor | None = None
     patched: Tensor | None = None
@@ -315,22 +337,8 @@ def _embed(
     # Two strategies give two clean embeddings that differ in the last bits; one of them is the reference.
     for k in range(len(chosen)):
         patched[k] = torch.where(unchanged[k][..., None], clean, patched[k])
-    return clean, patched, change.double().mean(-1).numpy(), touched.sum(-1).numpy()
-
-
-def _make_equal(texts: Sequence[str], clean: Tensor, patched: Tensor) -> None:
-    """Give the same text the same embedding: two batches may differ in the last bits, and then it would not tie.
-
-    Under a patch that is so where the two embeddings differ by no more than rounding: sources may say other things.
-    """
-    first = torch.tensor(first_places(texts))
-    if torch.equal(first, torch.arange(len(texts))):
-        return
-    clean.copy_(clean[first])
-    for each in patched:
-        same = each[:, first]
-        near = (each - same).norm(dim=-1, keepdim=True) <= ROUNDING * same.norm(dim=-1, keepdim=True)
-        each.copy_(torch.where(near, same, each))
+    moved = (~unchanged).any(-1)
+    return clean, patched, change.double().mean(-1).numpy(), moved.numpy(), touched.sum(-1).numpy()
 
 
 def _context(

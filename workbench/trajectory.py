@@ -4,7 +4,8 @@
 the embedding layer and depth N the last block's output, so block b gives depth b+1; both are coordinates.
 The array holds rows of the residual stream as the blocks pass them on, before the final norm.
 
-On disk a language is one safetensors file with a tensor a depth. What is not asked for is not read.
+On disk a language is one safetensors file with a tensor a depth and a checksum. What is not asked for is not
+read: :func:`open_trajectory`, and :func:`capture` with ``out``, give an array whose values are read when they are used.
 """
 
 import json
@@ -12,21 +13,22 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from workbench.corpora.base import Corpus, Protocol
-from workbench.errors import InputError
+from workbench.errors import InputError, TowerError
 from workbench.files import write_atomically
 from workbench.hooks import HookManager, present, within
 from workbench.intervention import Site
+from workbench.retrieval import first_places
+from workbench.runs import checksum, key_of, read_header, sealed
 from workbench.towers.base import Tower
 from workbench.towers.tokens import Tokens, check_site
 
@@ -86,6 +88,25 @@ def batches(tower: Tower, tokens: Tokens, batch_size: int) -> Iterator[tuple[Int
         yield part, batch.cut(int(batch.length.max()))
 
 
+def _stored(
+    rows: Float[Tensor, "batch width"], dtype: torch.dtype, tower: str, depth: int, captions: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch width"]:
+    """Return rows in the precision in which they are stored; refuse what is or would become infinite."""
+    bad = ~torch.isfinite(rows).all(-1)
+    if bad.any():
+        raise TowerError(
+            f"{tower!r} gives NaN or infinity at depth {depth} for {int(bad.sum())} captions, the first number "
+            f"{int(captions[bad.nonzero()[0, 0]])}. Look for damaged weights, or load it in float32."
+        )
+    stored = rows.to(dtype)
+    if not torch.isfinite(stored).all():
+        raise InputError(
+            f"{tower!r} has a coordinate of {float(rows.abs().max()):.0f} at depth {depth}, and float16 ends at "
+            "65,504. Store the trajectory in float32."
+        )
+    return stored
+
+
 @torch.no_grad()
 def capture_language(
     tower: Tower,
@@ -112,9 +133,15 @@ def capture_language(
             embeddings[part] = features
             available[part] = has
             for k, depth in enumerate(depths):
-                rows[part, k] = torch.where(has[:, None], found[depth].cpu(), 0).to(dtype)
+                own = torch.where(has[:, None], found[depth].cpu(), 0)
+                rows[part, k] = _stored(own, dtype, tower.name, depth, part)
     if embeddings is None:
         raise InputError("There is no caption to capture.")
+    # Captions that the tower reads alike have one trajectory, to the bit.
+    first = first_places(tokens.keys())
+    again = [place for place, same in enumerate(first) if same != place]
+    for values in (rows, embeddings):
+        values[again] = values[[first[place] for place in again]]
     return LanguageRows(rows, available, embeddings)
 
 
@@ -163,24 +190,30 @@ def capture(
     chosen = check_depths(depths, tower.n_blocks)
     if dtype not in (torch.float32, torch.float16):
         raise InputError(f"A trajectory is stored in float32 or float16, not {dtype}.")
-    key = {
-        "tower": tower.name, "weights": tower.fingerprint, "corpus": corpus.select(wanted).hash, "site": site,
-        "protocol": protocol, "depths": chosen, "dtype": str(dtype).removeprefix("torch."),
+    entry: dict[str, Any] = {
+        "tower": tower.name, "weights": tower.fingerprint, "identity": tower.identity, "site": site,
+        "corpus": corpus.select(wanted).hash, "protocol": protocol, "depths": chosen, "languages": list(wanted),
+        "dtype": str(dtype).removeprefix("torch."),
     }  # fmt: skip
-    folder = None if out is None else _open_folder(Path(out), key, corpus, wanted, protocol)
+    entry["key"] = key_of(entry)
+    folder = None if out is None else _open_folder(Path(out), entry, corpus, wanted, protocol)
+    ids = caption_ids(corpus, wanted[0], protocol)
     stacks = []
     for language in tqdm(wanted, desc="capture", disable=not progress):
         path = None if folder is None else folder / f"{language}.safetensors"
-        if path is not None and path.is_file():
-            stacks.append(_read(path, chosen, None))
+        if path is not None and _is_whole(path, language, chosen, (len(ids), tower.width), entry["key"]):
             continue
         texts, _ = corpus.texts(language, protocol)
         found = capture_language(tower, tower.tokenize(texts, language), chosen, site, batch_size, dtype)
-        if path is not None:
-            tensors = {_tensor_name(depth): found.rows[:, k].contiguous() for k, depth in enumerate(chosen)}
-            write_atomically(path, save(tensors, metadata={"language": language}))
-        stacks.append(found.rows.numpy())
-    return _labelled(np.stack(stacks), wanted, caption_ids(corpus, wanted[0], protocol), chosen, key)
+        if path is None:
+            stacks.append(found.rows.numpy())
+            continue
+        tensors = {_tensor_name(depth): found.rows[:, k].numpy() for k, depth in enumerate(chosen)}
+        write_atomically(path, sealed(tensors, {"language": language, "key": entry["key"]}))
+    if folder is not None:
+        # What is written is not held: memory does not grow with the number of languages.
+        return open_trajectory(folder, wanted)
+    return _labelled(np.stack(stacks), wanted, ids, chosen, entry)
 
 
 def open_trajectory(
@@ -201,8 +234,14 @@ def open_trajectory(
     folder = Path(folder)
     if not (folder / "trajectory.json").is_file():
         raise InputError(f"{str(folder)!r} holds no trajectory: it has no trajectory.json. `capture` writes one.")
-    key = json.loads((folder / "trajectory.json").read_text("utf-8"))
-    ids = pq.read_table(folder / "captions.parquet")["caption"].to_pylist()
+    key = _entry(folder)
+    try:
+        ids = [str(name) for name in pq.read_table(folder / "captions.parquet")["caption"].to_pylist()]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"The trajectory {str(folder)!r} lacks the names of its captions (captions.parquet: "
+            f"{str(error).splitlines()[0]}). Capture it again into the same folder: finished languages are kept."
+        ) from None
     present = [language for language in key["languages"] if (folder / f"{language}.safetensors").is_file()]
     wanted = list(present if languages is None else languages)
     for language in wanted:
@@ -221,9 +260,10 @@ def open_trajectory(
         if absent:
             raise InputError(f"The trajectory {str(folder)!r} has no caption {absent[0]!r}.")
         rows = [place[name] for name in captions]
-        ids = [ids[row] for row in rows]
-    stack = np.stack([_read(folder / f"{language}.safetensors", chosen, rows) for language in wanted])
-    return _labelled(stack, wanted, ids, chosen, key)
+    files = [folder / f"{language}.safetensors" for language in wanted]
+    whole = _labelled(_lazy(files, len(ids), key["depths"], key["dtype"]), wanted, ids, key["depths"], key)
+    part = whole if depths is None else whole.sel(depth=chosen)
+    return part if rows is None else part.isel(caption=rows)
 
 
 def caption_ids(corpus: Corpus, language: str, protocol: Protocol) -> list[str]:
@@ -240,21 +280,18 @@ def _tensor_name(depth: int) -> str:
     return f"depth_{depth:03d}"
 
 
-def _open_folder(folder: Path, key: dict, corpus: Corpus, languages: tuple[str, ...], protocol: Protocol) -> Path:
+def _open_folder(folder: Path, entry: dict, corpus: Corpus, languages: tuple[str, ...], protocol: Protocol) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = folder / "trajectory.json"
-    entry = {**key, "languages": list(languages)}
     if path.is_file():
-        old = json.loads(path.read_text("utf-8"))
-        differs = [name for name in entry if old.get(name) != entry[name]]
+        old = _entry(folder)
+        differs = [name for name in entry if old.get(name) != entry[name] and name != "key"]
         if differs:
             raise InputError(
                 f"{str(folder)!r} holds a trajectory that differs in {', '.join(differs)}. Choose another folder."
             )
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
     _, owner = corpus.texts(languages[0], protocol)
     sink = pa.BufferOutputStream()
     table = {
@@ -262,19 +299,85 @@ def _open_folder(folder: Path, key: dict, corpus: Corpus, languages: tuple[str, 
         "image": [corpus.image_ids[k] for k in owner],
     }
     pq.write_table(pa.table(table), sink)
-    write_atomically(folder / "captions.parquet", sink.getvalue().to_pybytes())
-    write_atomically(path, (json.dumps(entry, indent=2) + "\n").encode())
+    content = sink.getvalue().to_pybytes()
+    # Written anew where it is gone or damaged: without it no row has a name.
+    for name, whole in (("captions.parquet", content), (path.name, (json.dumps(entry, indent=2) + "\n").encode())):
+        if not (folder / name).is_file() or (folder / name).read_bytes() != whole:
+            write_atomically(folder / name, whole)
     return folder
 
 
-def _read(path: Path, depths: Sequence[int], rows: list[int] | None) -> np.ndarray:
+def _entry(folder: Path) -> dict[str, Any]:
+    """Read what a folder says of its trajectory."""
+    path = folder / "trajectory.json"
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        depths, languages = found["depths"], found["languages"]
+        fits = all(isinstance(found[name], str) for name in ("tower", "weights", "corpus", "site", "protocol", "key"))
+        fits &= isinstance(depths, list) and all(type(depth) is int and 0 <= depth < 10_000 for depth in depths)
+        fits &= isinstance(languages, list) and all(isinstance(language, str) for language in languages)
+        if fits and found["dtype"] in ("float32", "float16") and depths and sorted(set(depths)) == depths:
+            return found
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise InputError(f"{str(path)!r} is damaged: it does not describe a trajectory. Capture it again.")
+
+
+def _is_whole(path: Path, language: str, depths: Sequence[int], shape: tuple[int, int], key: str) -> bool:
+    """Whether a language is finished: there, of this trajectory, and as it was written."""
+    if not path.is_file():
+        return False
     try:
         with safe_open(path, framework="numpy") as file:
-            parts = []
-            for depth in depths:
-                tensor = file.get_tensor(_tensor_name(depth))
-                parts.append(tensor if rows is None else tensor[rows])
+            said = read_header(file)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
     except (SafetensorError, OSError) as error:
+        log.warning("%s can't be read (%s); the language is captured again", path.name, error)
+        return False
+    fits = set(tensors) == {_tensor_name(depth) for depth in depths}
+    fits = fits and all(tensor.shape == shape for tensor in tensors.values())
+    if fits and (said.get("language"), said.get("key"), said.get("sha256")) == (language, key, checksum(tensors)):
+        return True
+    log.warning("%s is damaged or of another trajectory; the language is captured again", path.name)
+    return False
+
+
+def _lazy(files: Sequence[Path], captions: int, depths: Sequence[int], dtype: str) -> Any:
+    """Return an array of dimensions (language, caption, depth, feature) whose values are read when they are used."""
+    from xarray.backends import BackendArray
+    from xarray.core import indexing
+
+    width = _read(files[0], depths[:1], captions, None).shape[-1]
+
+    class OnDisk(BackendArray):
+        shape = (len(files), captions, len(depths), width)
+
+        def __init__(self) -> None:
+            self.dtype = np.dtype(dtype)
+
+        def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+            return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._values)
+
+        def _values(self, key: tuple[Any, ...]) -> np.ndarray:
+            picked = [np.arange(size)[part] for part, size in zip(key, self.shape, strict=True)]
+            language, caption, depth, feature = (np.atleast_1d(places) for places in picked)
+            wanted = [depths[place] for place in depth]
+            stack = [_read(files[place], wanted, captions, width)[caption][..., feature] for place in language]
+            # A dimension that was indexed with a number is dropped.
+            return np.stack(stack)[tuple(slice(None) if np.ndim(places) else 0 for places in picked)]
+
+    return indexing.LazilyIndexedArray(OnDisk())
+
+
+def _read(path: Path, depths: Sequence[int], captions: int, width: int | None) -> np.ndarray:
+    """Read some depths of a language, (caption, depth, feature)."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            parts = [file.get_tensor(_tensor_name(depth)) for depth in depths]
+        shape = (captions, width or parts[0].shape[-1])
+        if any(part.shape != shape or part.dtype not in (np.float32, np.float16) for part in parts):
+            raise ValueError(f"it should hold rows of shape {shape} at each depth")
+    except (SafetensorError, OSError, ValueError, IndexError, TypeError) as error:
         raise InputError(
             f"{str(path)!r} can't be read ({error}); it is truncated or no trajectory. Delete it and capture again."
         ) from None
@@ -282,13 +385,12 @@ def _read(path: Path, depths: Sequence[int], rows: list[int] | None) -> np.ndarr
 
 
 def _labelled(
-    values: np.ndarray, languages: Sequence[str], ids: Sequence[str], depths: Sequence[int], key: dict
+    values: Any, languages: Sequence[str], ids: Sequence[str], depths: Sequence[int], key: dict
 ) -> "xarray.DataArray":
     import xarray
 
     return xarray.DataArray(
-        values,
-        dims=("language", "caption", "depth", "feature"),
+        xarray.Variable(("language", "caption", "depth", "feature"), values),
         coords={
             "language": list(languages),
             "caption": list(ids),

@@ -106,15 +106,17 @@ def score_classes(
 
 
 def _class_vectors(tower: "Tower", texts: list[list[str]], language: str) -> Float[Tensor, "class d"]:
-    """Ensemble the prompts of each class; classes with the same prompts get the same vector to the bit."""
-    place = {prompts: k for k, prompts in enumerate(dict.fromkeys(tuple(prompts) for prompts in texts))}
-    distinct, vectors = list(place), []
+    """Ensemble the prompts of each class; classes whose prompts a tower reads alike get one vector to the bit."""
+    keys = [tuple(tower.caption_keys(prompts, language)) for prompts in texts]
+    first = dict(zip(reversed(keys), reversed(texts), strict=True))
+    place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    distinct, vectors = [first[key] for key in place], []
     step = max(1, _PROMPTS // len(texts[0]))
     for start in range(0, len(distinct), step):
         some = distinct[start : start + step]
         embedded = tower.encode_text([text for prompts in some for text in prompts], language)
         vectors.append(ensemble(embedded.view(len(some), len(texts[0]), -1)))
-    return torch.cat(vectors)[[place[tuple(prompts)] for prompts in texts]]
+    return torch.cat(vectors)[[place[key] for key in keys]]
 
 
 def score_choices(

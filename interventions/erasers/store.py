@@ -68,6 +68,7 @@ def save_eraser(eraser: Eraser, path: str | Path, tower: Tower, place: Place) ->
         "numbers": {k: v for k, v in fitted.items() if not isinstance(v, np.ndarray)},
         "tower": tower.name,
         "weights_sha256": tower.fingerprint,
+        "settings_sha256": tower.settings,
         "place": place,
     }
     write_atomically(path, save(arrays, metadata={_KEY: json.dumps(header, sort_keys=True)}))
@@ -98,6 +99,11 @@ def load_eraser(path: str | Path, tower: Tower, place: Place) -> Eraser:
             f"The eraser {str(path)!r} was fitted on rows of {header.get('tower')!r} (weights "
             f"{str(header.get('weights_sha256'))[:12]}…), and this tower is {tower.name!r} (weights "
             f"{tower.fingerprint[:12]}…). Fit one on this tower."
+        )
+    if header.get("settings_sha256") != tower.settings:
+        raise InputError(
+            f"The eraser {str(path)!r} was fitted on rows of these weights under another configuration, tokeniser or "
+            f"image processor than {tower.name!r} has now. Fit one on this tower."
         )
     if header.get("place") != place:
         raise InputError(

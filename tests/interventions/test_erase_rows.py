@@ -1,5 +1,6 @@
 # pyright: reportAttributeAccessIssue=false
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_fits_are_made_once_a_sweep_and_anew_for_other_rows(monkeypatch):
 
 def test_where_every_language_has_the_same_rows_nothing_changes_and_it_is_said(caplog):
     found = context()
-    found.trajectories = dict.fromkeys(LANGUAGES, found.trajectories["en"])
+    found = replace(found, trajectories=dict.fromkeys(LANGUAGES, found.trajectories["en"]))
     rows = found.trajectories["en"][:, 0]
     with caplog.at_level(logging.WARNING):
         assert torch.equal(Erase(LEACE(), LANGUAGES).rows(rows, 0, found), rows)

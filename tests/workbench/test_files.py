@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import stat
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.files import write_atomically
+from workbench.errors import InputError
+from workbench.files import DiskError, check_writable, write_atomically
 
 OLD, NEW = b"old " * 1000, b"new " * 250_000
 
@@ -16,7 +18,8 @@ OLD, NEW = b"old " * 1000, b"new " * 250_000
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-from workbench.files import write_atomically
+from workbench.errors import InputError
+from workbench.files import DiskError, check_writable, write_atomically
 signal.signal(signal.SIGXFSZ, getattr(signal, sys.argv[2]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 write_atomically(Path(sys.argv[1]), b"new " * 250_000)
@@ -86,7 +89,7 @@ def test_content_that_can_not_be_written_leaves_no_trace(tmp_path):
 
 def test_a_folder_in_the_way_is_not_replaced_and_no_trace_is_left(tmp_path):
     (tmp_path / "a.bin" / "inside").mkdir(parents=True)
-    with pytest.raises(OSError, match=r"a\.bin"):
+    with pytest.raises(InputError, match=r"a\.bin' can't be written: Is a directory"):
         write_atomically(tmp_path / "a.bin", NEW)
     assert names(tmp_path) == ["a.bin"]
     assert names(tmp_path / "a.bin") == ["inside"]
@@ -121,3 +124,34 @@ def test_a_reader_never_sees_a_half(tmp_path):
     finally:
         writer.join()
     assert names(tmp_path) == ["a.bin"]
+
+
+@pytest.mark.parametrize(
+    ("errno_", "kind"),
+    [(errno.ENOSPC, DiskError), (errno.EDQUOT, DiskError), (errno.EIO, DiskError), (errno.EROFS, InputError)],
+)
+def test_what_a_disk_says_becomes_one_sentence_and_no_trace_is_left(tmp_path, monkeypatch, errno_, kind):
+    def fails(*_):
+        raise OSError(errno_, os.strerror(errno_))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(kind, match=r"a\.bin' can't be written: .*\. .*(Make room|Choose another place)"):
+        write_atomically(tmp_path / "a.bin", NEW)
+    assert names(tmp_path) == []
+
+
+def test_a_name_that_a_file_system_allows_is_written_and_a_longer_one_is_refused(tmp_path):
+    write_atomically(tmp_path / ("n" * 255), NEW)
+    with pytest.raises(InputError, match="File name too long"):
+        write_atomically(tmp_path / ("n" * 256), NEW)
+
+
+def test_asking_whether_a_folder_can_be_written_to_leaves_nothing_behind(tmp_path):
+    check_writable(tmp_path / "a" / "b" / "c")
+    check_writable(tmp_path)
+    assert names(tmp_path) == []
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "a", tmp_path / ("n" * 300)):
+        with pytest.raises(InputError, match="can't be written"):
+            check_writable(place)
+    assert names(tmp_path) == ["file"]

@@ -250,3 +250,52 @@ def test_blocks_that_return_tuples_get_tuples_back():
 def test_a_block_output_of_another_shape_is_refused():
     with pytest.raises(HookError, match="batch, position, width"):
         unwrap(torch.ones(2, 3))
+
+
+def test_a_generator_left_open_inside_a_manager_leaves_autograd_on_elsewhere(tiny, tokens):
+    def reading():
+        with HookManager(tiny.blocks) as hooks:
+            found = hooks.capture([1], tokens.pooled)
+            yield tiny.forward(tokens), found
+
+    left_open = reading()
+    embedding, found = next(left_open)
+    assert not embedding.requires_grad
+    assert not found[1].requires_grad
+    assert torch.is_grad_enabled()
+    assert (torch.ones(2, requires_grad=True) * 2).requires_grad
+    left_open.close()
+    assert tiny.forward(tokens).requires_grad
+
+
+def test_each_module_gets_its_own_mode_back(tiny, tokens):
+    modules = list(tiny.model.modules())
+    before = [module.training for module in modules]
+    try:
+        for place, module in enumerate(modules):
+            module.training = place % 3 == 0
+        mixed = [module.training for module in modules]
+        with tiny.evaluating():
+            assert not any(module.training for module in modules)
+        assert [module.training for module in modules] == mixed
+    finally:
+        for module, mode in zip(modules, before, strict=True):
+            module.training = mode
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda rows: rows.to_sparse(),
+        lambda rows: rows.to(torch.complex64),
+        lambda rows: rows.to("meta"),
+        lambda rows: rows.double() * 1e300,
+        lambda rows: rows[:1],
+        lambda rows: rows.tolist(),
+    ],
+    ids=["sparse", "complex", "meta", "too large", "too few", "list"],
+)
+def test_rows_that_are_no_rows_are_refused(tiny, tokens, odd):
+    with pytest.raises(HookError, match="An intervention returned"), HookManager(tiny.blocks) as hooks:
+        hooks.replace(1, tokens.pooled, odd)
+        tiny.forward(tokens)

@@ -1,3 +1,4 @@
+import copy
 import hashlib
 import json
 import os
@@ -8,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from workbench.errors import InputError
-from workbench.runs import Run, default_folder, key_of, versions
+from workbench.runs import SCHEMA, Run, check_table, default_folder, key_of, versions
 
 VERSIONS = {f"version of {name}": version for name, version in versions().items()}
 CONFIG = {
@@ -101,8 +105,10 @@ def test_a_folder_that_is_no_run_is_refused_and_left_alone(tmp_path):
     with pytest.raises(InputError, match=r"exists and is no run.*--out"):
         Run(tmp_path, CONFIG)
     assert contents(tmp_path) == {"thesis.tex": b"precious"}
-    with pytest.raises(InputError, match="exists and is no run"):
-        Run(tmp_path / "thesis.tex", CONFIG)
+    for place in (tmp_path / "thesis.tex", tmp_path / "thesis.tex" / "run"):
+        with pytest.raises(InputError, match="is a file and no folder"):
+            Run(place, CONFIG)
+    assert contents(tmp_path) == {"thesis.tex": b"precious"}
 
 
 def test_an_empty_folder_and_one_with_a_killed_first_write_are_taken(tmp_path):
@@ -151,16 +157,78 @@ def test_a_cell_without_a_key_is_not_reused(tmp_path):
     assert run.read_cell("sw") is None
 
 
-def test_a_truncated_cell_is_done_again(tmp_path):
+def test_a_cell_of_which_any_byte_was_changed_is_done_again_and_said(tmp_path, caplog):
     run = Run(tmp_path, CONFIG)
     run.write_cell("sw", ARRAYS)
     path = tmp_path / "cells" / "sw.safetensors"
     whole = path.read_bytes()
-    for length in {*range(0, len(whole), 7), *range(12), *range(len(whole) - 12, len(whole))}:
-        path.write_bytes(whole[:length])
-        assert run.read_cell("sw") is None, f"cut to {length} of {len(whole)} bytes"
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place])
+        assert run.read_cell("sw") is None, f"cut to {place} of {len(whole)} bytes"
+        for bit in (0, 6):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            found = run.read_cell("sw")
+            # A bit of the header may be one that means nothing, such as a space; the numbers are the same then.
+            assert found is None or same(found, ARRAYS), f"bit {bit} of byte {place}"
+    assert "it is done again" in caplog.text
     run.write_cell("sw", ARRAYS)
     assert path.read_bytes() == whole
+
+
+def test_a_cell_with_an_array_less_or_another_number_is_done_again(tmp_path, caplog):
+    run = Run(tmp_path, CONFIG)
+    path = tmp_path / "cells" / "sw.safetensors"
+    for changed in ({k: v for k, v in ARRAYS.items() if k != "hit"}, {**ARRAYS, "mean": np.array(np.nan)}):
+        run.write_cell("sw", ARRAYS)
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata()
+        path.write_bytes(save({k: np.asarray(v) for k, v in changed.items()}, metadata=metadata))
+        assert run.read_cell("sw") is None
+    assert "sw.safetensors is damaged" in caplog.text
+    path.unlink()
+    path.mkdir()
+    assert run.read_cell("sw") is None
+
+
+def test_a_table_that_was_edited_is_not_taken_for_the_runs_own(tmp_path):
+    run = Run(tmp_path, CONFIG)
+    for name in ("results.parquet", "figures/baseline.csv"):
+        run.write_text(name, "language,value\nen,1\n")
+    run.finish({})
+    for name in ("results.parquet", "figures/baseline.csv"):
+        check_table(tmp_path / name)
+        (tmp_path / name).write_text("language,value\nen,2\n")
+        with pytest.raises(InputError, match="is not what its run wrote"):
+            check_table(tmp_path / name)
+    (tmp_path / "mine.csv").write_text("a,b")
+    check_table(tmp_path / "mine.csv")
+
+
+class Holder:
+    """Says no more of itself than where it is."""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(5000.0), np.r_[np.arange(2500.0), -1.0, np.arange(2501.0, 5000.0)]),
+        (torch.arange(5000), torch.arange(5000).float()),
+        (torch.zeros(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.bfloat16)),
+        (np.float64(1), np.float64(2)),
+        (lambda x: x + 1, lambda x: x + 2),
+        ({1, 2}, {1, 3}),
+        ([np.zeros((2, 3))], [np.zeros((3, 2))]),
+    ],
+)
+def test_two_values_that_differ_give_two_keys_and_the_same_value_gives_one(one, other):
+    assert key_of({"a": one}) == key_of({"a": copy.deepcopy(one)})
+    assert key_of({"a": one}) != key_of({"a": other})
+
+
+def test_what_only_an_address_tells_apart_is_refused(tmp_path):
+    with pytest.raises(InputError, match="A Holder decides what this run finds and has no text"):
+        Run(tmp_path / "run", {**CONFIG, "rule": Holder()})
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +255,7 @@ def test_the_manifest_traces_the_question_and_the_versions(tmp_path):
     run = Run(tmp_path, CONFIG)
     manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
     assert manifest["config"] == CONFIG
-    assert manifest["key"] == run.key == key_of({**CONFIG, **VERSIONS})
+    assert manifest["key"] == run.key == key_of({**CONFIG, **VERSIONS, "schema": SCHEMA})
     assert manifest["versions"] == versions()
     assert versions()["numpy"] == np.__version__
     assert versions()["python"] == ".".join(map(str, sys.version_info[:3]))
@@ -262,7 +330,10 @@ def test_the_notes_of_a_finished_run_survive_another_look_at_it(tmp_path):
 
 def test_a_question_has_a_folder_of_its_own():
     folder = default_folder("diagnose", "google/siglip2-so400m", "my corpora/Kiswahili", CONFIG)
-    assert folder == Path("runs") / f"diagnose-siglip2-so400m-Kiswahili-{key_of({**CONFIG, **VERSIONS})[:8]}"
+    assert (
+        folder
+        == Path("runs") / f"diagnose-siglip2-so400m-Kiswahili-{key_of({**CONFIG, **VERSIONS, 'schema': SCHEMA})[:8]}"
+    )
     assert default_folder("diagnose", "x", "y", CONFIG) == default_folder("diagnose", "x", "y", dict(CONFIG))
     assert default_folder("diagnose", "x", "y", CONFIG) != default_folder("diagnose", "x", "y", {**CONFIG, "seed": 1})
 

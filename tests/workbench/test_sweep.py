@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 
 import numpy as np
@@ -10,13 +11,14 @@ from tests.conftest import BUILT_IN, CAPTIONS, TINY
 from tests.workbench.test_trajectory import corpus_of
 from workbench import sweeps
 from workbench.corpora import load_corpus
-from workbench.errors import HookError, InputError
+from workbench.errors import HookError, InputError, TowerError
 from workbench.hooks import HookManager
 from workbench.intervention import Intervention
 from workbench.retrieval import rank, unit
-from workbench.runs import Run
+from workbench.runs import Run, key_of
 from workbench.sweep_frame import COLUMNS
 from workbench.sweeps import make_settings, sweep, sweep_config
+from workbench.trajectory import capture
 
 FIVE = [ParallelEOS("en"), MeanEOS(("en", "hi")), RandomEOS("en"), NormMatchedNoise(), MidToken("en")]
 TIERS = {"en": "HRL", "hi": "LRL", "sw": "LRL"}
@@ -307,11 +309,19 @@ def test_a_rule_that_works_in_place_patches_what_it_returns(get_tower):
     np.testing.assert_allclose(moved, 1, atol=1e-6)
 
 
-def test_a_patch_of_a_row_that_no_caption_has_is_told(get_tower, caplog):
-    result = go(get_tower("emoji-causal"), interventions=[ContentToken("en", 99), MidToken("en")], depths=[3])
-    assert "token 99 en patched nothing: no caption has a row 'token 99'" in caplog.text
-    assert "mid-token" not in caplog.text
-    assert result.notes["languages"]["sw"]["rows_touched"]["token 99 en"] == 0
+def test_a_patch_of_a_row_that_no_caption_has_is_refused_and_of_one_that_some_have_is_counted(get_tower):
+    tower = get_tower("emoji-causal")
+    for place in (99, -99):
+        with pytest.raises(InputError, match=rf"would patch nothing: no caption has the row 'token {place}'"):
+            go(tower, interventions=[ContentToken("en", place)], depths=[3])
+    result = go(tower, interventions=[ContentToken("en", 3), MidToken("en")], depths=[3])
+    frame = result.frame[result.frame["metric"] == "captions touched"]
+    assert set(frame["intervention"]) == {"token 3 en"}
+    tokens = {language: tower.tokenize(CAPTIONS[language], language).content.sum(-1) for language in CAPTIONS}
+    for language in CAPTIONS:
+        have = ((tokens[language] > 3) & (tokens["en"] > 3)).sum()
+        assert set(pick(frame, language=language)["value"]) == {100 * float(have) / 6}
+        assert result.notes["languages"][language]["rows_touched"]["token 3 en"] == have
 
 
 def test_an_intervention_needs_a_name_and_gives_a_tensor(get_tower):
@@ -330,3 +340,75 @@ def test_an_intervention_needs_a_name_and_gives_a_tensor(get_tower):
         go(tower, interventions=[Nameless()])
     with pytest.raises(HookError, match=r"returned ndarray .* must return a tensor"):
         go(tower, interventions=[Array()], depths=[3])
+
+
+class Writes(Intervention):
+    """Puts in the English row turned round, and writes into everything that it was lent on the way."""
+
+    name = "turned round"
+    sources = ("en",)
+
+    def rows(self, rows, depth, context):
+        donor = context.donor("en", depth)
+        donor *= -1
+        rows[:] = 7
+        context.trajectories["en"].fill_(3.0)
+        context.trajectories["en"].numpy()[:] = 3.0
+        context.available["en"].fill_(False)
+        context.donor("en", depth, torch.arange(6)).numpy()[:] = 5.0
+        context.cached(("own", depth), lambda: torch.ones(6)).zero_()
+        context.normal(rows.shape[-1], "own").zero_()
+        context.captions.zero_()
+        return donor
+
+
+class Lends(Intervention):
+    """The same without writing."""
+
+    name = "turned round"
+    sources = ("en",)
+
+    def rows(self, rows, depth, context):
+        return -context.donor("en", depth)
+
+
+def test_an_intervention_that_writes_into_what_it_was_lent_changes_no_other_and_says_the_same(tower):
+    wanted = go(tower, interventions=[Lends(), ParallelEOS("en"), MidToken("en"), NormMatchedNoise("matched")])
+    found = go(tower, interventions=[Writes(), ParallelEOS("en"), MidToken("en"), NormMatchedNoise("matched")])
+    pd.testing.assert_frame_equal(found.frame, wanted.frame)
+    assert (pick(found.frame, language="en", intervention="turned round", metric="lift R@1")["value"] != 0).any()
+
+
+def test_the_code_and_the_numbers_of_a_users_rule_are_part_of_what_a_run_is():
+    def rule(factor, sign):
+        class Scaled(Intervention):
+            name = "scaled"
+
+            def __init__(self):
+                self.factor = factor
+
+            if sign:
+
+                def rows(self, rows, depth, context):
+                    return -self.factor * rows
+            else:
+
+                def rows(self, rows, depth, context):
+                    return self.factor * rows
+
+        return Scaled()
+
+    keys = [key_of(rule(factor, sign).describe()) for factor in (2.0, 3.0, np.ones(3)) for sign in (False, True)]
+    assert len(set(keys)) == 6
+    assert key_of(rule(2.0, True).describe()) == keys[1]
+
+
+def test_weights_with_nan_are_named_and_not_the_intervention(get_tower):
+    tower = copy.copy(get_tower("emoji-causal"))
+    tower.model = copy.deepcopy(tower.model)
+    ids = tower.tokenize(CAPTIONS["sw"], "sw").input_ids
+    with torch.no_grad():
+        tower.model.text_model.embeddings.token_embedding.weight[int(ids[1, 1])] = float("nan")
+    for run in (lambda: go(tower, interventions=[NormMatchedNoise()]), lambda: capture(tower, corpus_of())):
+        with pytest.raises(TowerError, match="'emoji-causal' gives NaN or infinity"):
+            run()

@@ -1,8 +1,11 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
 
 from tests.conftest import CAPTIONS
+from workbench.corpora import load_corpus
 from workbench.corpora.base import Corpus
 from workbench.errors import InputError
 from workbench.towers.base import relative_error
@@ -137,3 +140,44 @@ def test_batches_cover_each_caption_once_and_cut_padding_only_where_that_is_exac
     assert (len(widths) > 1) == tiny.shared_padding
     with pytest.raises(InputError, match="at least 1"):
         list(batches(tiny, tokens, 0))
+
+
+def test_what_float16_can_not_hold_is_refused(get_tower):
+    tower = copy.copy(get_tower("emoji-causal"))
+    tower.model = copy.deepcopy(tower.model)
+    with torch.no_grad():
+        tower.model.text_model.encoder.layers[3].mlp.fc2.bias[5] = 70_000.0
+    corpus = load_corpus("emoji-36", ["en"], limit=4)
+    assert np.isfinite(capture(tower, corpus, progress=False)).all()
+    with pytest.raises(InputError, match=r"coordinate of 7\d{4} at depth 4, and float16 ends at 65,504"):
+        capture(tower, corpus, dtype=torch.float16, progress=False)
+
+
+def test_a_folder_that_lost_or_damaged_a_file_is_whole_again_after_the_same_capture(get_tower, tmp_path, caplog):
+    tower, corpus = get_tower("emoji-causal"), load_corpus("emoji-36", ["en", "sw"], limit=5)
+    wanted = capture(tower, corpus, depths=[0, 12], out=tmp_path, progress=False).load()
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name in ("captions.parquet", "sw.safetensors"):
+        for damage in (b"", files[name][:-9], files[name][:-1] + b"\x01"):
+            (tmp_path / name).write_bytes(damage)
+            again = capture(tower, corpus, depths=[0, 12], out=tmp_path, progress=False)
+            assert again.identical(wanted)
+            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+        (tmp_path / name).unlink()
+        capture(tower, corpus, depths=[0, 12], out=tmp_path, progress=False)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert "the language is captured again" in caplog.text
+
+
+def test_a_trajectory_on_disk_is_read_where_it_is_used_and_nowhere_else(get_tower, tmp_path):
+    tower, corpus = get_tower("emoji-causal"), load_corpus("emoji-36", ["en", "sw"], limit=6)
+    whole = capture(tower, corpus, progress=False)
+    lazy = capture(tower, corpus, out=tmp_path, progress=False)
+    assert "..." in repr(lazy) or "values with dtype" in repr(lazy), "nothing is loaded yet"
+    for key in (
+        {"language": 1}, {"depth": 3}, {"depth": [0, 7], "caption": slice(1, 4)}, {"caption": [4, 0], "feature": 5},
+        {"language": [1, 0], "caption": 2, "depth": -1, "feature": [3, 9]}, {},
+    ):  # fmt: skip
+        assert lazy.isel(key).identical(whole.isel(key)), key
+    (tmp_path / "en.safetensors").write_bytes(b"gone")
+    assert open_trajectory(tmp_path, ["sw"]).identical(whole.sel(language=["sw"]))

@@ -19,9 +19,10 @@ Facts that hold for every adapter here:
 
 import contextlib
 import hashlib
+import json
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
@@ -31,7 +32,9 @@ from torch import Tensor, nn
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
-from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, pick, unwrap
+from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, pick, recorded, unwrap
+from workbench.retrieval import first_places
+from workbench.towers.identity import settings_hash
 from workbench.towers.provenance import Provenance, SelfCheck
 from workbench.towers.tokens import Tokens
 
@@ -93,6 +96,7 @@ class Tower(ABC):
         self.image_processor = image_processor
         self.provenance = provenance
         self._fingerprint: str | None = None
+        self._settings: str | None = None
         self.self_check: SelfCheck | None = None
 
     @classmethod
@@ -168,7 +172,8 @@ class Tower(ABC):
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "batch embedding"]:
         """Run the model's own text pass and return its own text features, unnormalised."""
-        return self.embedding(getattr(self.model, self.text_pass)(**self.model_inputs(tokens)), tokens)
+        with torch.set_grad_enabled(recorded(self.blocks)):
+            return self.embedding(getattr(self.model, self.text_pass)(**self.model_inputs(tokens)), tokens)
 
     def embedding(self, output: Any, tokens: Tokens) -> Float[Tensor, "batch embedding"]:
         """Take the text features out of what the model's text pass returned for these tokens."""
@@ -190,7 +195,12 @@ class Tower(ABC):
         """Embed captions; float32, unnormalised, on the CPU."""
         tokens = self.tokenize(captions, language)
         parts = [self.forward(tokens.take(rows)).float().cpu() for rows in torch.arange(len(tokens)).split(batch_size)]
-        return torch.cat(parts)
+        # Two batches may differ in the last bits, and captions that the tower can't tell apart would not tie.
+        return torch.cat(parts)[first_places(tokens.keys())]
+
+    def caption_keys(self, captions: Sequence[str], language: str | None = None) -> list[Hashable]:
+        """Return for each caption what the tower reads of it; captions with equal keys get one embedding."""
+        return list(self.tokenize(captions, language).keys())
 
     @torch.no_grad()
     def encode_images(self, images: Sequence[Image], batch_size: int = 256) -> Float[Tensor, "image embedding"]:
@@ -201,12 +211,17 @@ class Tower(ABC):
         InputError
             If the tower has no image side.
         """
-        return torch.cat(
-            [self.image_features(inputs).float().cpu() for inputs in self.image_batches(images, batch_size)]
-        )
+        keys: list[bytes] = []
+        parts = [self.image_features(inputs).float().cpu() for inputs in self.image_batches(images, batch_size, keys)]
+        return torch.cat(parts)[first_places(keys)]
 
-    def image_batches(self, images: Sequence[Image], batch_size: int) -> Iterator[dict[str, Tensor]]:
-        """Prepare images a batch at a time, as the model's image pass takes them, on its device."""
+    def image_batches(
+        self, images: Sequence[Image], batch_size: int, keys: list[bytes] | None = None
+    ) -> Iterator[dict[str, Tensor]]:
+        """Prepare images a batch at a time, as the model's image pass takes them, on its device.
+
+        A list that is given as ``keys`` is filled with a hash of each picture: equal pictures are to tie.
+        """
         if not self.has_images:
             raise InputError(
                 f"{self.name!r} is a text-only encoder and can't embed images. Rank captions against those of a pivot "
@@ -215,7 +230,10 @@ class Tower(ABC):
         if not images:
             raise InputError("There is no image to embed.")
         for start in range(0, len(images), batch_size):
-            inputs = self.image_inputs(list(images[start : start + batch_size]))
+            batch = list(images[start : start + batch_size])
+            if keys is not None:
+                keys += [hashlib.sha256(repr((one.mode, one.size)).encode() + one.tobytes()).digest() for one in batch]
+            inputs = self.image_inputs(batch)
             yield {name: self._moved(value) for name, value in inputs.items()}
 
     def image_features(self, inputs: dict[str, Tensor]) -> Float[Tensor, "image embedding"]:
@@ -298,20 +316,33 @@ class Tower(ABC):
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
+    @property
+    def settings(self) -> str:
+        """SHA-256 of what the configuration, the tokeniser and the image processor say of themselves."""
+        if self._settings is None:
+            self._settings = settings_hash(self.model, self.tokenizer, self.image_processor)
+        return self._settings
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of everything about the tower that a number depends on (:func:`describe_tower`)."""
+        return hashlib.sha256(json.dumps(describe_tower(self), sort_keys=True).encode()).hexdigest()
+
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
         """Everything that was learnt, by name."""
         yield from self.model.state_dict().items()
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Hold the model in evaluation mode without gradients, and restore its mode afterwards."""
-        training = self.model.training
+        """Hold the model in evaluation mode without gradients; afterwards each of its modules is in its own mode."""
+        training = [module for module in self.model.modules() if module.training]
         self.model.eval()
         try:
             with torch.no_grad():
                 yield
         finally:
-            self.model.train(training)
+            for module in training:
+                module.training = True
 
     @torch.no_grad()
     def check(self, captions: Sequence[str] = ("a cat", "two dogs and a small red house", "x")) -> SelfCheck:
@@ -372,6 +403,8 @@ def describe_tower(tower: Tower) -> dict[str, Any]:
         "dtype": tower.provenance.dtype,
         "device": str(tower.device),
         "weights_sha256": tower.fingerprint,
+        "settings_sha256": tower.settings,
+        "files": dict(tower.provenance.files),
         "blocks": tower.n_blocks,
         "pooled_row": tower.pool,
         "causal": tower.causal,

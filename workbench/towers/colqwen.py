@@ -27,6 +27,7 @@ from torch.nn import functional
 from workbench.errors import InputError, TowerError
 from workbench.hooks import HookManager, pick
 from workbench.late_interaction import MultiVectors
+from workbench.retrieval import first_places
 from workbench.towers.base import relative_error
 from workbench.towers.language_model import IMAGE_BATCH, LanguageModelTower
 from workbench.towers.multi_vectors import joined, last_vectors, without_last
@@ -142,7 +143,8 @@ class ColQwenTower(LanguageModelTower):
     def encode_text(self, captions: Sequence[str], language: str | None = None, batch_size: int = 256) -> Any:
         """Embed captions: a :class:`MultiVectors` of a vector a token, float32, on the CPU."""
         tokens = self.tokenize(captions, language)
-        return joined([self.vectors(tokens.take(rows)) for rows in torch.arange(len(tokens)).split(batch_size)])
+        parts = [self.vectors(tokens.take(rows)) for rows in torch.arange(len(tokens)).split(batch_size)]
+        return joined(parts).pick(first_places(tokens.keys()))
 
     # -- images --------------------------------------------------------------------------------------
 
@@ -168,7 +170,9 @@ class ColQwenTower(LanguageModelTower):
     @torch.no_grad()
     def encode_images(self, images: Sequence[Image], batch_size: int = IMAGE_BATCH) -> Any:
         """Embed images: a :class:`MultiVectors` of a vector a token, those of the prompt too."""
-        return joined([self.image_features(inputs) for inputs in self.image_batches(images, batch_size)])
+        keys: list[bytes] = []
+        parts = [self.image_features(inputs) for inputs in self.image_batches(images, batch_size, keys)]
+        return joined(parts).pick(first_places(keys))
 
     def image_features(self, inputs: dict[str, Any]) -> Any:
         """Run the model over prompts that hold images, and return the vector of every token."""

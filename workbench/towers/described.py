@@ -8,7 +8,6 @@ wrong template or pooling rule gives another model's embeddings, and no error.
 """
 
 import dataclasses
-import hashlib
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,9 +119,14 @@ class DescribedTower(LanguageModelTower):
         model = of.model(name, **options)
         images = parts.image_processor() if description.images is not None else None
         # Another template over the same weights is another tower.
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        notes = {"description": path.name, "description_sha256": digest, "checkpoint": of.name}
-        provenance = dataclasses.replace(of.provenance(model, **notes), source=source.name)
+        files = source.files()
+        notes = {"description": path.name, "description_sha256": files[path.name], "checkpoint": of.name}
+        found = of.provenance(model, **notes)
+        files |= found.files
+        if parts is not of:
+            files |= {f"processor/{name}": digest for name, digest in parts.files().items()}
+            found = dataclasses.replace(found, notes={**found.notes, "processor": f"{parts.name} at {parts.commit}"})
+        provenance = dataclasses.replace(found, source=source.name, files=files)
         return cls(model, parts.tokenizer(), images, provenance, description)
 
     # -- where things are ----------------------------------------------------------------------------
@@ -152,21 +156,20 @@ class DescribedTower(LanguageModelTower):
         return min(known)
 
     def _module(self, key: str, path: str) -> nn.Module:
-        try:
-            return self.model.get_submodule(path)
-        except AttributeError as error:
-            at = path.rpartition(".")[0]
-            children = []
-            while not children:
-                try:
-                    children = [name for name, _ in self.model.get_submodule(at).named_children()]
-                except AttributeError:
-                    at = at.rpartition(".")[0]
-            raise TowerError(
-                f"The description {self.name!r} has {key} = {path!r}, which is no module of a "
-                f"{type(self.model).__name__}: {str(error).rstrip('.')}. {'Under ' + repr(at) if at else 'It'} has "
-                f"{', '.join(children)}."
-            ) from None
+        found: nn.Module = self.model
+        steps = path.split(".")
+        for place, step in enumerate(steps):
+            child = found._modules.get(step)
+            if child is None:
+                at = ".".join(steps[:place])
+                children = [name for name, _ in found.named_children()]
+                raise TowerError(
+                    f"The description {self.name!r} has {key} = {path!r}, which is no module of a "
+                    f"{type(self.model).__name__}: there is no {step!r}. {'Under ' + repr(at) if at else 'It'} has "
+                    f"{', '.join(children) or 'no modules'}."
+                )
+            found = child
+        return found
 
     def _appendable(self) -> bool:
         """Whether the engine can append patched rows: one row is pooled, and its prefix is all that it sees."""

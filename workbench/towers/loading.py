@@ -137,7 +137,8 @@ def _is_text_encoder(model_type: Any) -> bool:
 def _device(device: torch.device | str) -> torch.device:
     try:
         found = torch.device(device)
-        torch.empty(1, device=found)
+        # Reads a number back: the device "meta" holds shapes alone.
+        torch.zeros(1, device=found).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(
             f"The device {str(device)!r} can't be used here: {str(error).splitlines()[0]} Use 'cpu', 'cuda', "

@@ -20,7 +20,7 @@ donor's embedding exactly.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError  # the name alone: nothing is unpickled here
 from typing import TYPE_CHECKING, Any, Self
@@ -180,7 +180,11 @@ class MultilingualClipTower(Tower):
         model = read_model(source)
         side = None if images is None else _image_tower(source, model, str(images), images_revision)
         notes = {} if side is None else {"images": f"{side.provenance.source} at {side.provenance.revision}"}
-        return cls(source.short, model, source.tokenizer(), source.provenance(model, **notes), side)
+        found = source.provenance(model, **notes)
+        if side is not None:
+            files = {f"images/{name}": digest for name, digest in side.provenance.files.items()}
+            found = replace(found, files={**found.files, **files})
+        return cls(source.short, model, source.tokenizer(), found, side)
 
     @property
     def blocks(self) -> list[nn.Module]:

@@ -15,7 +15,7 @@ The ids are those of the corpus, in any order, and may be more.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -119,6 +119,10 @@ class PrecomputedTower(Tower):
     ) -> Float[Tensor, "caption embedding"]:
         """Refuse: embeddings are found by the image's id, with :meth:`embed_captions`."""
         raise self._no_model("a text encoder for new captions")
+
+    def caption_keys(self, captions: Sequence[str], language: str | None = None) -> list[Hashable]:
+        """Return the texts: what the model that made the file read of them isn't known."""
+        return list(captions)
 
     def encode_images(self, images: Sequence[Image], batch_size: int = 256) -> Float[Tensor, "image embedding"]:
         """Refuse: embeddings are found by the image's id, with :meth:`embed_images`."""

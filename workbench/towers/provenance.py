@@ -20,6 +20,8 @@ class Provenance:
         Whether code from the checkpoint's repository was run.
     notes : mapping of str to str
         What else decides the weights or the embedding: a pooling rule, a prefix, a description file.
+    files : mapping of str to str
+        SHA-256 of each file but the weights that a local tower was loaded from, by name.
     """
 
     source: str
@@ -28,6 +30,7 @@ class Provenance:
     dtype: str
     remote_code: bool = False
     notes: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

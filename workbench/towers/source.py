@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from workbench.errors import InputError, TowerError, suggest
+from workbench.towers.identity import file_hashes
 from workbench.towers.provenance import Provenance
 
 log = logging.getLogger(__name__)
@@ -197,7 +198,12 @@ class Source:
             dtype=str(self.dtype).removeprefix("torch."),
             remote_code=self.remote_code,
             notes={**notes, **self._weights_note()},
+            files=self.files(),
         )
+
+    def files(self) -> dict[str, str]:
+        """Return the SHA-256 of each file but the weights; none of a hub id, whose commit names them all."""
+        return file_hashes(Path(self.location)) if self.local else {}
 
     def _weights_note(self) -> dict[str, str]:
         folder = Path(self.location)

@@ -93,6 +93,14 @@ class Tokens:
         reached = (torch.cumsum(self.content, -1) == place[:, None] + 1) & self.content
         return torch.where(reached.any(-1), reached.int().argmax(-1), -1)
 
+    def keys(self) -> list[bytes]:
+        """Return for each caption what the tower reads of it: equal keys mean equal embeddings, whatever the texts."""
+        ids = self.input_ids.cpu().numpy()
+        if self.attention_mask is None:
+            return [row[:length].tobytes() for row, length in zip(ids, self.length.tolist(), strict=True)]
+        read = self.attention_mask.bool().cpu().numpy()
+        return [row[seen].tobytes() for row, seen in zip(ids, read, strict=True)]
+
     @property
     def length(self) -> Index:
         """How many positions a caption needs: padding to the right of them can be cut."""

@@ -1,10 +1,12 @@
 import json
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from tests.checkpoints import CHECKPOINTS, clip_checkpoint, own, siglip_checkpoint
+from tests.conftest import CAPTIONS
 from workbench.errors import InputError, TowerError
 from workbench.hooks import HookManager
 from workbench.towers import load_tower
@@ -260,3 +262,50 @@ def test_towers_leave_evaluation_mode_as_they_found_it(tiny):
         assert not torch.is_grad_enabled()
     assert tiny.model.training
     tiny.model.eval()
+
+
+def test_captions_that_are_read_alike_have_one_embedding_in_any_batch(tiny):
+    captions = [*CAPTIONS["hi"], *CAPTIONS["en"], *CAPTIONS["hi"], "A  cat", "a cat"]
+    keys = tiny.caption_keys(captions, "hi")
+    assert keys[:6] == keys[12:18]
+    for size in (1, 3, 5, 64):
+        found = tiny.encode_text(captions, "hi", batch_size=size)
+        rows = [item.tobytes() for item in np.asarray(getattr(found, "tokens", found))]
+        for place, key in enumerate(keys):
+            assert rows[place] == rows[keys.index(key)], (size, captions[place])
+
+
+def test_pictures_that_are_equal_have_one_embedding_in_any_batch(tiny):
+    if not tiny.has_images:
+        return
+    pictures = [Image.new("RGB", (40, 30), colour) for colour in ("red", "blue", "red", "green", "blue", "red")]
+    for size in (1, 4):
+        found = tiny.encode_images(pictures, batch_size=size)
+        rows = [item.tobytes() for item in np.asarray(getattr(found, "tokens", found))]
+        assert rows[0] == rows[2] == rows[5]
+        assert rows[1] == rows[4]
+
+
+def test_every_small_file_of_a_local_tower_and_every_setting_is_part_of_its_identity(tmp_path):
+    folder = CHECKPOINTS["clip"](tmp_path / "clip")
+    known = {load_tower(folder).identity}
+    files = [path for path in folder.iterdir() if path.suffix != ".safetensors"]
+    assert {"config.json", "tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"} <= {
+        path.name for path in files
+    }
+    config = folder / "config.json"
+    whole = config.read_text("utf-8")
+    for name, value in (("hidden_act", "relu"), ("layer_norm_eps", 1e-3)):
+        changed = json.loads(whole)
+        changed["text_config"][name] = value
+        config.write_text(json.dumps(changed))
+        tower = load_tower(folder)
+        known.add(tower.identity)
+    config.write_text(whole)
+    for path in files:
+        content = path.read_text("utf-8")
+        path.write_text(content + "\n")
+        known.add(load_tower(folder).identity)
+        path.write_text(content)
+    assert len(known) == 3 + len(files)
+    assert load_tower(folder).identity in known
