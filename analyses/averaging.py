@@ -18,7 +18,7 @@ from interventions.averaging import leave_one_out, pool_average
 from workbench.arrays import ArrayLike
 from workbench.errors import InputError
 from workbench.languages import HRL_6, LRL_5
-from workbench.retrieval import Bootstrap
+from workbench.retrieval import DIFFERENCE, PERCENT, Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ class _Table:
             numbers.append((_without(language), f"gain over own {metric}", without - own[language]))
         for text, what, by_image in numbers:
             # Resampled as differences of images, so that equal arms differ by exactly 0.
-            low, high = self.bootstrap.interval(self.bootstrap.means(by_image))
+            low, high = self.bootstrap.mean_interval(by_image, DIFFERENCE if what.startswith("gain") else PERCENT)
             self.rows.append(
                 {
                     **self.names, "pool": name, "languages": "+".join(pool), "text": text, "direction": direction,

@@ -18,6 +18,7 @@ from analyses.published_match import COLUMNS, Matches, is_published, match_publi
 from analyses.published_values import corpus_name, tower_name
 from analyses.theme import FAINT, TEMPLATE, label, language_name
 from workbench.errors import InputError, suggest
+from workbench.runs import check_table
 
 
 def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis:
@@ -152,6 +153,7 @@ COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference
 
 
 def _read(file: Path) -> pd.DataFrame:
+    check_table(file)
     try:
         if file.suffix == ".csv":
             frame = pd.read_csv(file, keep_default_na=False, na_values=[""])

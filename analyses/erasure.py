@@ -22,7 +22,7 @@ from interventions.erasers.inlp import RowsExhausted
 from probes.classifiers import LINEAR, check_classifiers, fit_predict
 from workbench.arrays import ArrayLike
 from workbench.errors import InputError
-from workbench.retrieval import Bootstrap
+from workbench.retrieval import DIFFERENCE, PERCENT, Bootstrap
 from workbench.splits import split_by_image
 
 if TYPE_CHECKING:
@@ -301,7 +301,8 @@ class _Job:
         self, language: str, tier: str, eraser: str, rank: int | None, draw: int | None, direction: str, metric: str,
         by_image: np.ndarray, sd: float,
     ) -> None:  # fmt: skip
-        low, high = self.bootstrap.interval(self.bootstrap.means(by_image))
+        ends = DIFFERENCE if metric.startswith("change") else PERCENT
+        low, high = self.bootstrap.mean_interval(by_image, ends)
         self.retrieval.append(
             {
                 **self.names, "tier_map": self.map_name, "language": language, "tier": tier, "eraser": eraser,
@@ -324,7 +325,7 @@ class _Job:
             named = fit_predict(attacker, sides[0], self.codes[True], [sides[1]], seed=self.seed)[0]
             right = 100.0 * (named == self.codes[False]).reshape(len(self.languages), n)
             resampled = self.bootstrap.means(right.mean(axis=0))
-            low, high = self.bootstrap.interval(resampled)
+            low, high = self.bootstrap.mean_interval(right.mean(axis=0))
             chance = 100.0 / len(self.languages)
             self.attacks.append(
                 {

@@ -30,6 +30,7 @@ from analyses.export_tex import read_table, table_tex
 from analyses.theme import label
 from workbench.errors import InputError, suggest
 from workbench.files import write_atomically
+from workbench.runs import check_table
 
 log = logging.getLogger("workbench")
 
@@ -325,6 +326,7 @@ def _tables(item: _Item, formats: Sequence[str], inches: float, folder: Path) ->
 def _frame_csv(path: Path) -> bytes:
     import pandas as pd
 
+    check_table(path)
     try:
         frame = pd.read_parquet(path)
     except (ValueError, OSError) as error:

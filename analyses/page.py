@@ -135,7 +135,7 @@ def unseen_scores(result: SweepResult, corpus: Corpus) -> "pd.DataFrame | None":
             own = np.arange(len(corpus)) if direction == "i2t" else owner
             for metric in METRICS:
                 scores = scores_by_image(cell.clean(direction), metric, own, len(corpus))[unseen]
-                low, high = bootstrap.interval(bootstrap.means(scores))
+                low, high = bootstrap.mean_interval(scores)
                 rows.append((language, direction, metric, float(scores.mean()), float(low), float(high), bootstrap.n))
     columns = ["language", "direction", "metric", "value", "low", "high", "n"]
     return pd.DataFrame(rows, columns=columns) if rows else None

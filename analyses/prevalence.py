@@ -29,7 +29,7 @@ from probes.prevalence_bias import (
 )
 from workbench.errors import InputError
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.retrieval import Bootstrap
+from workbench.retrieval import PERCENT, Bootstrap
 
 LOW_TIERS = ("Low", "LRL")
 """Names of tiers that are the low-resource group unless others are named."""
@@ -200,9 +200,14 @@ def _rows(
     labels, languages = low[ranking.top_languages], ranking.top_languages
     fixed = {"tower": ranking.tower, "protocol": ranking.protocol, "n": ranking.n, "seed": bootstrap.seed}
 
-    def row(metric: str, k: int, scores: np.ndarray, **more: Any) -> dict[str, Any]:
-        ends = bootstrap.interval(bootstrap.means(scores))
-        number = {"value": float(scores.mean()), "low": float(ends[0]), "high": float(ends[1])}
+    def row(
+        metric: str, k: int, scores: np.ndarray, ends: tuple[float, float] | None = None, **more: Any
+    ) -> dict[str, Any]:
+        if ends is None:
+            below, above = bootstrap.interval(bootstrap.means(scores))
+        else:
+            below, above = bootstrap.mean_interval(scores, ends)
+        number = {"value": float(scores.mean()), "low": float(below), "high": float(above)}
         blank = {"null": None, "null low": None, "null high": None, "ceiling": None, "note": ""}
         return {**fixed, "k": k, "metric": f"{metric}@{k}", **number, **blank, **more}
 
@@ -212,10 +217,10 @@ def _rows(
             more = {"ceiling": ceiling(p), "note": UNINFORMATIVE if k == 1 else ""}
             yield row(name, k, measure(labels, k, prior=p), **_null(nulls[name, k]), **more)
         share = 100 * low_share(labels, k)
-        yield row("low share", k, share, **_null(nulls["low share", k]))
+        yield row("low share", k, share, PERCENT, **_null(nulls["low share", k]))
         signed = {key: value - 100 * p for key, value in _null(nulls["low share", k]).items()}
         note = "below 0: low-resource captions are put back"
-        yield row("low share minus P", k, share - 100 * p, **signed, note=note)
+        yield row("low share minus P", k, share - 100 * p, (-100 * p, 100 - 100 * p), **signed, note=note)
         floor = language_kl_floor(k, len(ranking.languages))
         note = f"over all {len(ranking.languages)} languages, uniform P; its floor at this k is {floor:.4f}"
         if k == 1:
@@ -225,7 +230,7 @@ def _rows(
         name, k = metric.split("@")
         if int(k) <= ranking.depth:
             note = "ideal order of the list itself, as published" if name == "NDCG-list" else ""
-            yield row(name, int(k), ranking.placements.score(metric), note=note)
+            yield row(name, int(k), ranking.placements.score(metric), PERCENT, note=note)
 
 
 def _null(null: SamplingNull) -> dict[str, float]:

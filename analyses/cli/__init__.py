@@ -8,17 +8,18 @@ What is typed is read here; what is then done stands in :mod:`analyses.commands`
 command that needs it, so that ``--help`` is quick.
 """
 
+import inspect
 import json
 import logging
 import sys
 import warnings
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 from typer.exceptions import TyperException
 
 from analyses.cli import analysing, calibrating, listing, sweeping
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import InputError, WorkbenchError, suggest
 
 app = typer.Typer(
     name="workbench",
@@ -30,6 +31,22 @@ app = typer.Typer(
 )
 for _module in (sweeping, analysing, listing, calibrating):
     _module.register(app)
+_GOES_ON = ("diagnose", "sweep", "capture", "calibrate")
+"""Commands that keep what is finished; the others keep nothing until they end."""
+
+
+def _whole_help(typer_app: typer.Typer) -> None:
+    """Say in the list of commands all that a command says of itself; by default it is cut to fit a line."""
+    for command in typer_app.registered_commands:
+        command.short_help = inspect.getdoc(cast(Any, command.callback))
+    for group in typer_app.registered_groups:
+        inner = cast(typer.Typer, group.typer_instance)
+        callback = inner.registered_callback and inner.registered_callback.callback
+        group.short_help = group.help if isinstance(group.help, str) else inspect.getdoc(cast(Any, callback))
+        _whole_help(inner)
+
+
+_whole_help(app)
 
 
 def _version(asked: bool) -> None:
@@ -69,12 +86,37 @@ def main() -> None:
             typer.echo(error.format_message())
             sys.exit(2)
         # An option that is unknown or lacks its value; the library's own message takes three lines.
-        message = error.format_message()
-        _fail(InputError(f"{message}{'' if message.endswith(('.', '?')) else '.'} See {_asked()} --help."), 2)
+        _fail(InputError(f"{_message(error)} See {_asked()} --help."), 2)
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("\nInterrupted. What is finished is kept; the same command goes on from there.", err=True)
-        sys.exit(130)
+        _interrupted()
+    except OSError as error:
+        # A reader or writer that met the file system where nothing said more.
+        _fail(WorkbenchError(f"{error.filename or 'A file'} can't be used: {error.strerror or error}."), 1)
+    if code == 130:
+        _interrupted()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupted() -> NoReturn:
+    kept = "What is finished is kept; the same command goes on from there."
+    lost = "This command keeps nothing before it ends; give it again."
+    typer.echo(f"\nInterrupted. {kept if _asked().split()[-1] in _GOES_ON else lost}", err=True)
+    sys.exit(130)
+
+
+def _message(error: TyperException) -> str:
+    """Return the library's message as a sentence; of an unknown option, with the one that was probably meant."""
+    name = getattr(error, "option_name", None)
+    if name and hasattr(error, "possibilities"):
+        known = [option for parameter in _parameters(error) for option in parameter.opts]
+        return f"There is no option {name!r}.{suggest(name, known)}"
+    message = error.format_message()
+    return message if message.endswith((".", "?")) else f"{message}."
+
+
+def _parameters(error: TyperException) -> list[Any]:
+    context = getattr(error, "ctx", None)
+    return [] if context is None else list(context.command.params)
 
 
 class _Warnings:

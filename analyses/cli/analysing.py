@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from analyses.cli.options import CorpusOptions, Json, Out, Seed, Source, TowerOptions, grouped
+from analyses.cli.options import CorpusOptions, Json, OneDepth, Out, Seed, Source, TowerOptions, grouped
 
 bias = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -21,7 +21,7 @@ def score(
         typer.Option(help="Such as R@1,R@5,MRR,MRR@10,NDCG@10; comma-separated.", show_default="R@1,R@5,R@10,MRR"),
     ] = None,
     pools: Annotated[
-        str, typer.Option(help="language, mixed, or both: candidates of one language or of all.")
+        str, typer.Option(help="language, mixed, or language,mixed: candidates of one language or of all.")
     ] = "language",
     seed: Seed = 0,
     out: Out = None,
@@ -38,10 +38,7 @@ def geometry(
     tower: TowerOptions,
     corpus: CorpusOptions,
     source: Source = "en",
-    depth: Annotated[
-        int | None,
-        typer.Option(help="M, where residuals and sensitivity are taken.", show_default="a sixth of the blocks"),
-    ] = None,
+    depth: OneDepth = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,

@@ -27,10 +27,31 @@ Names = Annotated[
     ),
 ]
 Depths = Annotated[str, typer.Option(help="'all', or such as 0,4-8,N-3,N; depth d is after d blocks.")]
+OneDepth = Annotated[
+    str | None,
+    typer.Option(
+        "--depths", help="One: M, where residuals and sensitivity are taken.", show_default="a sixth of the blocks"
+    ),
+]
 Source = Annotated[str, typer.Option(help="The language that works, where the donor rows come from.")]
 Seed = Annotated[int, typer.Option(help="Decides derangements, noise, splits and bootstrap.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/…, named after the question")]
+
+
+def _checked_out(out: Path | None) -> Path | None:
+    """Refuse a folder that can hold no run while nothing is loaded yet."""
+    if out is not None:
+        from workbench.runs import check_folder
+
+        check_folder(out)
+    return out
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the run.", show_default="runs/…, named after the question", callback=_checked_out),
+]
 Batch = Annotated[int | None, typer.Option(help="Captions a pass.", show_default="from the tower's size")]
+NeededOut = Annotated[Path, typer.Option(help="Folder of the run.", callback=_checked_out)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for scripts.")]
 
 

@@ -1,6 +1,5 @@
 """``diagnose``, ``sweep`` and ``capture``: the commands that run a tower's blocks."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from analyses.cli.options import (
     Depths,
     Json,
     Names,
+    NeededOut,
     Out,
     Seed,
     Source,
@@ -61,7 +61,7 @@ def sweep(
 
 @grouped
 def capture(
-    out: Annotated[Path, typer.Option(help="Folder to write the trajectory to.")],
+    out: NeededOut,
     tower: TowerOptions,
     corpus: CorpusOptions,
     depths: Depths = "all",

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +14,25 @@ from analyses.commands.common import (
     as_text,
     benchmark_options,
     corpus_of,
+    first_captions,
+    one_depth,
     print_json,
+    refuse_unread,
     split_words,
+    start,
     tower_of,
+    truncation,
     wanted_languages,
+    write_frame,
 )
 from analyses.comparison import beside_published
 from analyses.report import write_report
 from workbench.corpora.base import check_protocol
 from workbench.errors import InputError
-from workbench.runs import Run, default_folder
-from workbench.towers.base import describe_tower
+from workbench.runs import Run
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 def run_score(
@@ -40,31 +45,38 @@ def run_score(
     as_json: bool,
 ) -> None:
     """``workbench score``."""
-    from workbench.corpora.base import Corpus
+    from workbench.corpora.benchmarks import BUILT_IN
     from workbench.corpora.loading import corpus_languages, load_benchmark
     from workbench.scoring import score
 
-    wanted = None if corpus_options.languages == "all" else _languages(corpus_options)
-    options: dict[str, Any] = {}
-    if corpus_options.corpus in ("emoji-36", "emoji-pseudo") or _is_parallel(corpus_options.corpus):
+    chosen = None if metrics is None else split_words(metrics, "--metrics")
+    options: dict[str, Any] = {"tier_map": corpus_options.tier_map}
+    if corpus_options.corpus in BUILT_IN or _is_parallel(corpus_options.corpus):
         corpus, wanted = corpus_of(corpus_options)
-        options = {
+        options |= {
             "protocol": corpus_options.protocol, "pools": split_words(pools, "--pools"), "languages": wanted,
-            "tier_map": corpus_options.tier_map, "pivot": corpus_options.pivot,
+            "pivot": corpus_options.pivot,
         }  # fmt: skip
+        texts = first_captions(corpus, wanted, corpus_options.protocol)
     else:
+        clause = "has no captions to choose from: it is scored on classes or questions"
+        refuse_unread("score", corpus_options, protocol=clause, pivot=clause)
+        if pools != "language":
+            raise InputError(f"--pools {pools} came, and this corpus is scored on its own classes or questions.")
+        wanted = None if corpus_options.languages in ("all", "tiers") else wanted_languages(corpus_options)
         corpus = load_benchmark(
             corpus_options.corpus, wanted, limit=corpus_options.limit, **benchmark_options(corpus_options)
         )
+        texts = _asked_texts(corpus)
     tower = tower_of(tower_options)
-    chosen = None if metrics is None else split_words(metrics, "--metrics")
+    run = start(
+        "score", tower, corpus, tower_options, corpus_options, out, metrics=chosen, pools=pools, seed=seed,
+        wanted=wanted or list(corpus_languages(corpus_options.corpus)),
+    )  # fmt: skip
+    notes = truncation(tower, texts)
     frame = score(tower, corpus, chosen, seed=seed, **options)
-    what = corpus.describe() if isinstance(corpus, Corpus) else {"name": corpus.name}
-    config = {"tower": describe_tower(tower), "corpus": what, "metrics": chosen, "pools": pools, "seed": seed,
-              "languages": wanted or list(corpus_languages(corpus_options.corpus))}  # fmt: skip
-    run = Run(out or default_folder("score", tower_options.tower, corpus_options.corpus, config), config)
-    _write_frame(run, frame)
-    run.finish({})
+    write_frame(run, frame)
+    run.finish(notes)
     if as_json:
         print_json({"run": str(run.folder), "scores": json.loads(frame.to_json(orient="records"))})
         return
@@ -75,8 +87,16 @@ def run_score(
     typer.echo(f"\nNumbers: {run.folder / 'results.parquet'}")
 
 
-def _languages(options: CorpusOptions) -> list[str] | None:
-    return None if options.languages == "tiers" else wanted_languages(options)
+def _asked_texts(corpus: Any) -> dict[str, list[str]]:
+    """Return what is asked of the images of a corpus of classes or questions, by language."""
+    from workbench.corpora.classification import ClassificationCorpus
+
+    if isinstance(corpus, ClassificationCorpus):
+        return {code: [text for prompts in corpus.texts(code) for text in prompts] for code in corpus.languages}
+    found: dict[str, list[str]] = {}
+    for question, options in zip(corpus.questions, corpus.texts(), strict=True):
+        found.setdefault(corpus.text_language(question), []).extend(options)
+    return found
 
 
 def _is_parallel(name: str) -> bool:
@@ -89,7 +109,7 @@ def run_geometry(
     tower_options: TowerOptions,
     corpus_options: CorpusOptions,
     source: str,
-    depth: int | None,
+    depths: str | None,
     seed: int,
     out: Path | None,
     as_json: bool,
@@ -97,17 +117,23 @@ def run_geometry(
     """``workbench geometry``."""
     from analyses.geometry_run import geometry_analyses, measure_geometry
 
+    refuse_unread(
+        "geometry", corpus_options, protocol="compares the first caption of each image", pivot="ranks nothing"
+    )
     corpus, wanted = corpus_of(corpus_options, (source,))
     tower = tower_of(tower_options)
+    depth = None if depths is None else one_depth(depths, tower.n_blocks)
+    run = start(
+        "geometry", tower, corpus, tower_options, corpus_options, out, wanted=wanted, source=source, depth=depth,
+        seed=seed,
+    )  # fmt: skip
+    notes = truncation(tower, first_captions(corpus, wanted))
     found = measure_geometry(
         tower, corpus, wanted, tiers=corpus_options.tier_map, reference=source, depth=depth, seed=seed
     )
-    config = {"tower": describe_tower(tower), "corpus": corpus.describe(), "languages": wanted, "reference": source,
-              "depth": found.depth, "tier_map": corpus_options.tier_map, "seed": seed}  # fmt: skip
-    run = Run(out or default_folder("geometry", tower_options.tower, corpus_options.corpus, config), config)
     analyses = geometry_analyses(found)
     headline = f"Geometry of the pooled rows of {tower.name} on {corpus.name}, {len(corpus):,} images"
-    _finish(run, analyses, headline, as_json, caveats=found.notes)
+    _finish(run, analyses, headline, as_json, notes, caveats=found.notes)
 
 
 def run_prevalence(
@@ -122,41 +148,51 @@ def run_prevalence(
     """``workbench bias prevalence``."""
     from analyses.bias import bias_prevalence
 
+    refuse_unread("bias prevalence", corpus_options, pivot="ranks captions for images")
     corpus, wanted = corpus_of(corpus_options)
     tower = tower_of(tower_options)
+    run = start(
+        "prevalence", tower, corpus, tower_options, corpus_options, out, wanted=wanted, prior=prior, query=query,
+        seed=seed,
+    )  # fmt: skip
+    notes = truncation(tower, first_captions(corpus, wanted, corpus_options.protocol))
     analyses = bias_prevalence(
         tower, corpus, wanted, tier_map=corpus_options.tier_map, protocol=check_protocol(corpus_options.protocol),
         query=query, prior=_prior(prior), seed=seed,
     )  # fmt: skip
-    config = {"tower": describe_tower(tower), "corpus": corpus.describe(), "languages": wanted, "prior": prior,
-              "tier_map": corpus_options.tier_map, "protocol": corpus_options.protocol, "seed": seed}  # fmt: skip
-    run = Run(out or default_folder("prevalence", tower_options.tower, corpus_options.corpus, config), config)
     headline = f"Which languages {tower.name} ranks first in the mixed pool of {corpus.name}, {len(wanted)} languages"
-    _finish(run, analyses, headline, as_json)
+    _finish(run, analyses, headline, as_json, notes)
 
 
 def run_association(
     tower_options: TowerOptions, corpus_name: str, limit: int | None, seed: int, out: Path | None, as_json: bool
 ) -> None:
     """``workbench bias association``."""
-    from analyses.bias import bias_association
+    from analyses.bias import STAND_IN_EMOJI, bias_association
+    from analyses.emoji_triplets import emoji_triplets
     from workbench.corpora.loading import load_benchmark
     from workbench.corpora.triplets import TripletCorpus
 
-    corpus = None
-    if corpus_name != "emoji-36":
+    stand_in = corpus_name == "emoji-36"
+    if stand_in:
+        corpus = emoji_triplets(limit=STAND_IN_EMOJI if limit is None else limit, seed=seed)
+    else:
         corpus = load_benchmark(corpus_name)
         if not isinstance(corpus, TripletCorpus):
             raise InputError(
                 f"{corpus_name!r} has no triplets. Give 3XCM (3xcm:FOLDER), or leave --corpus out for the stand-in "
                 "that is made of emoji."
             )
+        corpus = corpus.select(limit=limit)
     tower = tower_of(tower_options)
-    analyses = bias_association(tower, corpus, limit=limit, seed=seed)
-    config = {"tower": describe_tower(tower), "corpus": corpus_name, "limit": limit, "seed": seed}
-    run = Run(out or default_folder("association", tower_options.tower, corpus_name, config), config)
-    stand_in = " (a stand-in made of emoji, not 3XCM)" if corpus is None else ""
-    _finish(run, analyses, f"Whose pictures {tower.name} prefers on {corpus_name}{stand_in}", as_json)
+    run = start("association", tower, corpus, tower_options, None, out, limit=limit, seed=seed)
+    texts: dict[str, list[str]] = {}
+    for country, text in zip(corpus.countries, corpus.texts(), strict=True):
+        texts.setdefault(corpus.languages_of[country], []).append(text)
+    notes = truncation(tower, texts)
+    analyses = bias_association(tower, corpus, seed=seed)
+    of = " (a stand-in made of emoji, not 3XCM)" if stand_in else ""
+    _finish(run, analyses, f"Whose pictures {tower.name} prefers on {corpus_name}{of}", as_json, notes)
 
 
 def run_erase(
@@ -173,23 +209,25 @@ def run_erase(
     from analyses.erasure_run import erasure_analyses, measure_erasure
     from interventions.erasers import INLP, LEACE, MeanDifference
 
+    refuse_unread("erase", corpus_options, protocol="fits on the first caption of each image")
     corpus, wanted = corpus_of(corpus_options)
     tower = tower_of(tower_options)
     erasers = None
     if ranks is not None:
         erasers = [LEACE(), MeanDifference(), *(INLP(_rank(word)) for word in split_words(ranks, "--ranks"))]
     pools = None if average is None else {word: word.split("+") for word in split_words(average, "--average")}
+    run = start(
+        "erase", tower, corpus, tower_options, corpus_options, out, wanted=wanted, ranks=ranks, average=average,
+        adversarial=adversarial, seed=seed,
+    )  # fmt: skip
+    notes = truncation(tower, first_captions(corpus, wanted))
     study = measure_erasure(
         tower, corpus, wanted, tier_map=corpus_options.tier_map, erasers=erasers, adversarial=adversarial,
         pools=pools, pivot=corpus_options.pivot, seed=seed,
     )  # fmt: skip
-    config = {"tower": describe_tower(tower), "corpus": corpus.describe(), "languages": wanted, "ranks": ranks,
-              "average": average, "adversarial": adversarial, "tier_map": corpus_options.tier_map,
-              "pivot": corpus_options.pivot, "seed": seed}  # fmt: skip
-    run = Run(out or default_folder("erase", tower_options.tower, corpus_options.corpus, config), config)
     headline = f"The language in the embeddings of {tower.name}, and without it, on {corpus.name}"
     verdict = study.verdicts["LEACE", "i2t"].sentence
-    _finish(run, erasure_analyses(study), headline, as_json, verdict=verdict, caveats=study.notes)
+    _finish(run, erasure_analyses(study), headline, as_json, notes, verdict=verdict, caveats=study.notes)
 
 
 def run_compare(folder: Path, paper: str | None, calibrated: Path | None, out: Path | None, as_json: bool) -> None:
@@ -228,20 +266,12 @@ def _prior(text: str) -> Any:
         raise InputError(f"--prior is {text!r}. Use half, pool, or a number between 0 and 1.") from None
 
 
-def _write_frame(run: Run, frame: "pd.DataFrame") -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink, compression="zstd")
-    run.write_bytes("results.parquet", sink.getvalue().to_pybytes())
-
-
 def _finish(
     run: Run,
     analyses: Sequence[Analysis],
     headline: str,
     as_json: bool,
+    notes: Mapping[str, Any],
     *,
     verdict: str = "",
     caveats: Sequence[str] = (),
@@ -251,7 +281,7 @@ def _finish(
     said = verdict or f"{headline}: {analyses[0].in_short}"
     for analysis in analyses:
         analysis.save(run.folder / "figures")
-    run.finish({})
+    run.finish(notes)
     manifest = json.loads((run.folder / "manifest.json").read_text("utf-8"))
     report = write_report(
         run.folder / "report.html",

@@ -6,7 +6,16 @@ import torch
 import typer
 
 from analyses.cli.options import CorpusOptions, TowerOptions
-from analyses.commands.common import corpus_of, parse_depths, print_json, tower_of
+from analyses.commands.common import (
+    corpus_of,
+    first_captions,
+    parse_depths,
+    print_json,
+    refuse_unread,
+    start,
+    tower_of,
+    truncation,
+)
 from workbench.corpora.base import check_protocol
 from workbench.towers.tokens import check_site
 from workbench.trajectory import DEFAULT_BATCH, capture
@@ -24,19 +33,27 @@ def run_capture(
 ) -> None:
     """``workbench capture``."""
     check_site(site)
+    refuse_unread("capture", corpus_options, pivot="ranks nothing")
     corpus, languages = corpus_of(corpus_options)
     tower = tower_of(tower_options)
+    chosen = parse_depths(depths, tower.n_blocks)
+    run = start(
+        "capture", tower, corpus, tower_options, corpus_options, out, wanted=languages, depths=chosen, site=site,
+        half=half, batch_size=batch_size,
+    )  # fmt: skip
+    notes = truncation(tower, first_captions(corpus, languages, corpus_options.protocol))
     rows = capture(
         tower,
         corpus,
         languages,
-        depths=parse_depths(depths, tower.n_blocks),
+        depths=chosen,
         site=site,
         protocol=check_protocol(corpus_options.protocol),
         batch_size=batch_size or DEFAULT_BATCH,
         dtype=torch.float16 if half else torch.float32,
-        out=out,
+        out=run.folder,
     )
+    run.finish(notes)
     summary = {"out": str(out), "tower": tower.name, **dict(zip(rows.dims, rows.shape, strict=True))}
     if as_json:
         print_json(summary)

@@ -1,9 +1,12 @@
 """What every command does first and last: find the tower and the corpus, and print."""
 
 import json
+import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyses.cli.options import CorpusOptions, LoadOptions, TowerOptions
@@ -11,12 +14,16 @@ from workbench.corpora.base import Corpus, check_protocol
 from workbench.corpora.loading import corpus_languages, load_corpus
 from workbench.errors import InputError
 from workbench.languages import tier_map as resolve_tier_map
+from workbench.runs import SCHEMA, Run, default_folder
 from workbench.towers import load_tower
+from workbench.towers.base import describe_tower
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.towers.base import Tower
+
+log = logging.getLogger("workbench")
 
 
 def parse_depths(text: str, n_blocks: int) -> list[int]:
@@ -43,6 +50,14 @@ def parse_depths(text: str, n_blocks: int) -> list[int]:
             raise InputError(f"{part!r} runs backwards. {legal}")
         found |= set(range(ends[0], ends[-1] + 1))
     return sorted(found)
+
+
+def one_depth(text: str, n_blocks: int) -> int:
+    """Read a single depth, written as :func:`parse_depths` takes it."""
+    found = parse_depths(text, n_blocks)
+    if len(found) != 1:
+        raise InputError(f"--depths is {text!r}, which is {len(found)} depths. Give one, such as 4 or N-20.")
+    return found[0]
 
 
 def _depth(word: str, n_blocks: int) -> int:
@@ -104,6 +119,7 @@ def benchmark_options(options: CorpusOptions) -> dict[str, Any]:
     return {
         **({"subset": options.subset} if options.subset else {}),
         **({"with_images": False} if options.no_images else {}),
+        **({"drop_incomplete": True} if options.drop_incomplete else {}),
     }
 
 
@@ -116,10 +132,111 @@ def corpus_of(options: CorpusOptions, sources: tuple[str, ...] = ()) -> tuple[Co
         list(dict.fromkeys([*wanted, *sources, *pivot])),
         protocol=check_protocol(options.protocol),
         limit=options.limit,
-        drop_incomplete=options.drop_incomplete,
         **benchmark_options(options),
     )
     return corpus, wanted
+
+
+_PLACES = ("tower", "corpus", "images", "subset", "tier_map")
+"""Options that say where something is; the manifest holds what was found there instead."""
+
+
+def start(
+    command: str,
+    tower: "Tower",
+    corpus: Any,
+    tower_options: TowerOptions,
+    corpus_options: CorpusOptions | None,
+    out: Path | None,
+    **asked: Any,
+) -> Run:
+    """Open the run directory of a command: one identity for all of them, and before any work.
+
+    Parameters
+    ----------
+    command : str
+    tower : Tower
+    corpus : Corpus or another kind
+        What it says of itself goes into the manifest.
+    tower_options, corpus_options : TowerOptions, CorpusOptions
+        As they were typed. A place (a path, a name) is left out, and what was found there stands for it.
+    out : Path, optional
+        Named after the question by default.
+    **asked
+        Every other option of the command that decides a number.
+    """
+    typed = {
+        field.name: getattr(options, field.name)
+        for options in (tower_options, corpus_options)
+        if options is not None
+        for field in fields(options)
+        if field.name not in _PLACES
+    }
+    if corpus_options is not None:
+        name, tiers = resolve_tier_map(corpus_options.tier_map)
+        typed["tier_map"] = {"name": name, "tiers": tiers}
+    config = {"command": command, "tower": describe_tower(tower), "corpus": corpus.describe(), **typed, **asked}
+    place = corpus.name if corpus_options is None else corpus_options.corpus
+    run = Run(out or default_folder(command, tower_options.tower, place, config), config)
+    for reason, count in getattr(corpus, "left_out", {}).items():
+        log.info("%s: %d images left out (%s)", corpus.name, count, reason)
+    return run
+
+
+def truncation(tower: "Tower", texts: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
+    """Count the captions that are too long for a tower, for the manifest, and say so in one line.
+
+    Parameters
+    ----------
+    tower : Tower
+    texts : mapping of str to sequence of str
+        By language.
+    """
+    if not tower.n_blocks:
+        return {}
+    found = {language: int(tower.tokenize(own, language).truncated.sum()) for language, own in texts.items() if own}
+    tell_truncated(found)
+    return {"truncated_captions": found}
+
+
+def tell_truncated(found: Mapping[str, int]) -> None:
+    """Say in one line how many captions of each language lost their end."""
+    lost = ", ".join(f"{language} {count}" for language, count in found.items() if count)
+    if lost:
+        log.info("captions too long for the tower, cut at its last position: %s", lost)
+
+
+def first_captions(corpus: Corpus, languages: Sequence[str], protocol: str = "first") -> dict[str, list[str]]:
+    """Return the captions that are scored, by language."""
+    return {language: corpus.texts(language, check_protocol(protocol))[0] for language in languages}
+
+
+def refuse_unread(command: str, options: CorpusOptions, **instead: str) -> None:
+    """Refuse options of the corpus that a command has no use for; taken and ignored, they would change nothing.
+
+    Parameters
+    ----------
+    command : str
+    options : CorpusOptions
+    **instead
+        By the name of an option that is not read: what the command does instead, as a clause.
+    """
+    for field in fields(options):
+        if field.name in instead and getattr(options, field.name) != field.default:
+            raise InputError(
+                f"--{field.name.replace('_', '-')} {getattr(options, field.name)} came, and {command} "
+                f"{instead[field.name]}. Leave the option out."
+            )
+
+
+def write_frame(run: Run, frame: "pd.DataFrame") -> None:
+    """Write the tidy frame of a run."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink, compression="zstd")
+    run.write_bytes("results.parquet", sink.getvalue().to_pybytes())
 
 
 def as_text(table: "pd.DataFrame | list[dict[str, Any]]") -> str:
@@ -131,6 +248,6 @@ def as_text(table: "pd.DataFrame | list[dict[str, Any]]") -> str:
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    """Print one JSON object."""
-    json.dump(content, sys.stdout, ensure_ascii=False, indent=2)
+    """Print one JSON object, with the schema that it follows."""
+    json.dump({"schema": SCHEMA, **content}, sys.stdout, ensure_ascii=False, indent=2)
     sys.stdout.write("\n")

@@ -1,6 +1,6 @@
 """``workbench sweep`` and ``workbench diagnose``."""
 
-import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +16,22 @@ from analyses.commands.common import (
     parse_depths,
     print_json,
     split_words,
+    start,
+    tell_truncated,
     tower_of,
     wanted_languages,
+    write_frame,
 )
 from interventions.by_name import default_names, interventions_by_name
 from workbench.corpora.base import Corpus
 from workbench.corpora.loading import corpus_languages
+from workbench.errors import InputError
 from workbench.intervention import Intervention
 from workbench.languages import tier_map as resolve_tier_map
-from workbench.runs import Run, default_folder
+from workbench.runs import Run
 from workbench.sweep_frame import SweepSettings
-from workbench.sweeps import SweepResult, make_settings, sweep, sweep_config
+from workbench.sweeps import SweepResult, make_settings, sweep
 from workbench.towers.base import Tower
-
-log = logging.getLogger("workbench")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ def _request(
 ) -> tuple[Corpus, Tower, list[Intervention], dict[str, Any]]:
     """Load what is asked for; return it with the keyword arguments of a sweep."""
     _, tiers = resolve_tier_map(corpus_options.tier_map)
+    if options.interventions is not None and options.source not in ("en", *re.split(r"[,:+]", options.interventions)):
+        raise InputError(
+            f"--source {options.source} came beside --interventions {options.interventions}: it says where the default "
+            f"interventions take their rows from. Name it there, such as parallel:{options.source}."
+        )
     names = (
         default_names(options.source, tiers, corpus_languages(corpus_options.corpus), corpus_options.pivot)
         if options.interventions is None
@@ -82,24 +89,13 @@ def _sweep(
     settings = make_settings(tower, corpus, chosen, **arguments)
     if check:
         check(settings)
-    config = sweep_config(tower, corpus, settings)
-    folder = options.out or default_folder(command, tower_options.tower, corpus_options.corpus, config)
-    run = Run(folder, config)
-    for reason, count in corpus.left_out.items():
-        log.info("%s: %d images left out (%s)", corpus.name, count, reason)
+    run = start(
+        command, tower, corpus, tower_options, corpus_options, options.out, source=options.source, **settings.describe()
+    )
     result = sweep(tower, corpus, chosen, run=run, progress=True, **arguments)
-    _write_results(run, result)
-    return result, corpus, run, tower
-
-
-def _write_results(run: Run, result: SweepResult) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pandas(result.frame, preserve_index=False), sink, compression="zstd")
-    run.write_bytes("results.parquet", sink.getvalue().to_pybytes())
+    write_frame(run, result.frame)
     run.finish({"notes": result.notes})
+    return result, corpus, run, tower
 
 
 def run_sweep(tower_options: TowerOptions, corpus_options: CorpusOptions, options: SweepOptions, as_json: bool) -> None:
@@ -188,10 +184,7 @@ def run_diagnose(
 def _truncated(result: SweepResult) -> dict[str, int]:
     notes: Mapping[str, Any] = result.notes["languages"]
     found = {language: note["truncated_captions"] for language, note in notes.items()}
-    lost = {language: count for language, count in found.items() if count}
-    if lost:
-        words = ", ".join(f"{language} {count}" for language, count in lost.items())
-        log.info("captions too long for the tower, cut at its last position: %s", words)
+    tell_truncated(found)
     return found
 
 

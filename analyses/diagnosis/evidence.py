@@ -25,7 +25,7 @@ from analyses.diagnosis.measurements import Measurements
 from interventions.erasers import LEACE
 from interventions.erasers.random_ablation import random_ablations
 from probes.input_information import token_information
-from workbench.retrieval import Bootstrap, Direction, rank, unit
+from workbench.retrieval import DIFFERENCE, Bootstrap, Direction, rank, unit
 from workbench.sweep_frame import DIRECTIONS
 
 _MOST_RESAMPLES = 4000
@@ -206,13 +206,13 @@ class Examiner:
         self.halves = (np.sort(order[::2]), np.sort(order[1::2]))
 
     def estimate(self, per_image: np.ndarray, tests: int = 1) -> Estimate:
-        """Mean over images with a bootstrap interval, widened for so many tests."""
+        """Mean difference over images with a bootstrap interval, widened for so many tests."""
         bootstrap = self.bootstrap
         if tests > 1 or len(per_image) != self.m.n:
             level = 1 - (1 - self.limits.level) / tests
             resamples = max(self.m.resamples, min(_MOST_RESAMPLES, int(40 / (1 - level))))
             bootstrap = Bootstrap(len(per_image), resamples, self.m.seed, level)
-        low, high = bootstrap.interval(bootstrap.means(per_image))
+        low, high = bootstrap.mean_interval(per_image, DIFFERENCE)
         return Estimate(float(per_image.mean()), float(low), float(high))
 
     def mean(self, languages: Sequence[str], direction: Direction) -> np.ndarray:

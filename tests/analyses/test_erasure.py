@@ -14,7 +14,7 @@ from interventions.erasers import INLP, LEACE, AdversarialEraser, MeanDifference
 from interventions.erasers.base import ErasureWarning
 from workbench import load_corpus
 from workbench.errors import InputError
-from workbench.retrieval import Bootstrap
+from workbench.retrieval import DIFFERENCE, Bootstrap
 from workbench.splits import split_by_image
 
 N, D = 200, 24
@@ -69,7 +69,7 @@ def test_erasers_are_fitted_on_training_images_and_judged_on_others(audit: Erasu
         assert own.loc[("LEACE", "R@1"), "value"] == pytest.approx(hits[1].mean())
         change = own.loc[("LEACE", "change R@1")]
         bootstrap = Bootstrap(int(test.sum()), 100, 0)
-        low, high = bootstrap.interval(bootstrap.means(hits[1] - hits[0]))
+        low, high = bootstrap.mean_interval(hits[1] - hits[0], DIFFERENCE)
         assert (change["value"], change["low"], change["high"]) == pytest.approx(
             ((hits[1] - hits[0]).mean(), float(low), float(high))
         )
