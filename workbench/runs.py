@@ -19,7 +19,7 @@ import importlib.metadata
 import json
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 SCHEMA = 2
 """Of manifests, cells and ``--json``; a run of another schema is not gone on with."""
-_TABLES = ("results.parquet", "figures/*.csv")
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "pandas", "pyarrow", "safetensors", "pillow")
 
 
@@ -149,11 +148,10 @@ class Run:
         manifest = {"schema": SCHEMA, "key": self.key, "config": self.config, "versions": versions(), **notes}
         self.write_text("manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
 
-    def finish(self, notes: Mapping[str, Any]) -> None:
+    def finish(self, notes: Mapping[str, Any], tables: Iterable[str] = ("results.parquet",)) -> None:
         """Add what was found on the way (token counts, images left out) and checksums of the tables to the manifest."""
-        tables = sorted(path for pattern in _TABLES for path in self.folder.glob(pattern))
-        names = {path.relative_to(self.folder).as_posix(): path for path in tables}
-        self._write_manifest({"tables": {name: _sha256(path) for name, path in names.items()}, **notes})
+        sums = {name: _sha256(self.folder / name) for name in tables if (self.folder / name).is_file()}
+        self._write_manifest({"tables": sums, **notes})
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file of the run, whole or not at all."""

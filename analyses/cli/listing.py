@@ -45,12 +45,15 @@ def list_corpora(context: typer.Context, as_json: Json = False) -> None:
 def check_corpus(
     place: Annotated[str, typer.Argument(help="Folder, table, or benchmark:FOLDER.")],
     open_images: Annotated[bool, typer.Option("--open-images", help="Open each image too.")] = False,
+    tower: Annotated[
+        str | None, typer.Option(help="Count the captions that are too long for this tower.", show_default="none")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Read all of a corpus and say what is in it and what is wrong."""
     from analyses.commands.listing import report_corpus
 
-    report_corpus(place, open_images, as_json)
+    report_corpus(place, open_images, tower, as_json)
 
 
 def register(app: typer.Typer) -> None:

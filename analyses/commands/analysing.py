@@ -281,7 +281,7 @@ def _finish(
     said = verdict or f"{headline}: {analyses[0].in_short}"
     for analysis in analyses:
         analysis.save(run.folder / "figures")
-    run.finish(notes)
+    run.finish(notes, [f"figures/{analysis.name}.csv" for analysis in analyses])
     manifest = json.loads((run.folder / "manifest.json").read_text("utf-8"))
     report = write_report(
         run.folder / "report.html",

@@ -9,17 +9,19 @@ import typer
 from tqdm.auto import tqdm
 
 from analyses.commands.common import as_text, print_json
-from analyses.diagnosis.calibration import Study, Trial, confusion, design, summary
+from analyses.diagnosis.calibration import Study, Trial, confusion, design, rule_hash, summary
 from analyses.diagnosis.study_figures import study_analyses
+from workbench.corpora.reading import read_lines
 from workbench.errors import InputError
-from workbench.files import write_atomically
-from workbench.runs import versions
+from workbench.files import check_writable, write_atomically, writing
+from workbench.runs import key_of, versions
 
 log = logging.getLogger("workbench")
 
 
 def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_json: bool) -> None:
     """Run or go on with a study; finished towers are kept in ``trials.jsonl``."""
+    check_writable(out)
     try:
         numbers = [int(word) for word in sizes.split(",")]
     except ValueError:
@@ -29,7 +31,14 @@ def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_
     numbers_found = {**summary(table), "seed": seed}
     for analysis in study_analyses(table):
         analysis.save(out / "figures")
-    record = {"towers": len(table), "images": numbers, "weak": weak, "seed": seed, "versions": versions()}
+    record = {
+        "towers": len(table),
+        "images": numbers,
+        "weak": weak,
+        "seed": seed,
+        "rule": rule_hash(),
+        "versions": versions(),
+    }
     write_atomically(out / "manifest.json", (json.dumps(record, indent=2) + "\n").encode())
     write_atomically(out / "trials.csv", table.to_csv(index=False, lineterminator="\n").encode())
     if as_json:
@@ -45,21 +54,44 @@ def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_
 
 
 def _go_on(trials: list[Trial], out: Path) -> pd.DataFrame:
-    path = out / "trials.jsonl"
-    done: dict[str, dict] = {}
-    if path.is_file():
-        for line in path.read_text("utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-                done[entry["trial"]] = entry["row"]
-            except (ValueError, KeyError):
-                log.warning("a line of %s is cut off; its tower is diagnosed again", path)
-    out.mkdir(parents=True, exist_ok=True)
+    """Diagnose what is not done yet; a row counts as done if this rule and these libraries made it."""
+    path, key = out / "trials.jsonl", key_of({"rule": rule_hash(), "versions": versions()})
+    done = _finished(path, key)
     study = Study()
-    with path.open("a", encoding="utf-8") as file:
-        for trial in tqdm(trials, desc="planted towers"):
-            if str(trial) not in done:
-                done[str(trial)] = next(study.rows([trial]))
-                file.write(json.dumps({"trial": str(trial), "row": done[str(trial)]}) + "\n")
-                file.flush()
+    with writing(path):
+        out.mkdir(parents=True, exist_ok=True)
+        # Written whole before anything is added: a line that was cut off would swallow the next one.
+        lines = [_line(key, trial, row) for trial, row in done.items()]
+        write_atomically(path, "".join(lines).encode())
+        with path.open("a", encoding="utf-8") as file:
+            for trial in tqdm(trials, desc="planted towers"):
+                if str(trial) not in done:
+                    done[str(trial)] = next(study.rows([trial]))
+                    file.write(_line(key, str(trial), done[str(trial)]))
+                    file.flush()
     return pd.DataFrame([done[str(trial)] for trial in trials])
+
+
+def _finished(path: Path, key: str) -> dict[str, dict]:
+    if not path.exists():
+        return {}
+    done: dict[str, dict] = {}
+    broken = other = 0
+    for line in read_lines(path):
+        try:
+            entry = json.loads(line)
+            if entry["key"] == key and isinstance(entry["row"], dict):
+                done[str(entry["trial"])] = entry["row"]
+            else:
+                other += 1
+        except (ValueError, KeyError, TypeError, RecursionError):
+            broken += 1
+    if broken:
+        log.warning("%d lines of %s are cut off; their towers are diagnosed again", broken, path)
+    if other:
+        log.warning("%d towers in %s were diagnosed by another rule or other versions, and are again", other, path)
+    return done
+
+
+def _line(key: str, trial: str, row: dict) -> str:
+    return json.dumps({"key": key, "trial": trial, "row": row}) + "\n"

@@ -7,12 +7,15 @@ from typing import Any
 import typer
 
 from analyses.cli.options import LoadOptions
-from analyses.commands.common import as_text, load_named, print_json
+from analyses.commands.common import as_text, load_named, print_json, truncation
 from workbench.builtin import TOWER_FOLDERS
+from workbench.corpora.base import Corpus
 from workbench.corpora.benchmarks import BENCHMARKS, KIND_WORDS
 from workbench.corpora.loading import load_corpus
+from workbench.errors import InputError
 from workbench.languages import XM3600_LANGUAGES
 from workbench.planning import sweep_memory
+from workbench.towers import load_tower
 from workbench.towers.base import Tower
 from workbench.towers.registry import FAMILIES
 
@@ -145,15 +148,27 @@ def list_corpora(as_json: bool) -> None:
     )
 
 
-def report_corpus(place: str, open_images: bool, as_json: bool) -> None:
+def report_corpus(place: str, open_images: bool, tower: str | None, as_json: bool) -> None:
     """``workbench corpora check``."""
     from workbench.corpora.check import check_corpus, render_report
 
     report = check_corpus(place, open_images=open_images)
+    counted = {} if tower is None or not report.ok else _too_long(place, tower)
     if as_json:
-        print_json(report.to_dict())
+        print_json({**report.to_dict(), **counted})
     else:
         typer.echo(render_report(report))
+        for language, count in counted.get("truncated_captions", {}).items():
+            typer.echo(f"  {language}: {count} captions are too long for {tower} and lose their end")
     if not report.ok:
         # Everything that was asked for is not done as long as something is wrong.
         raise typer.Exit(1)
+
+
+def _too_long(place: str, name: str) -> dict[str, dict[str, int]]:
+    from workbench.corpora.loading import load_benchmark
+
+    corpus = load_benchmark(place)
+    if not isinstance(corpus, Corpus):
+        raise InputError(f"{place!r} has no captions to count: --tower is for images or sentences with captions.")
+    return truncation(load_tower(name), {code: corpus.texts(code, "all")[0] for code in corpus.languages})

@@ -17,8 +17,9 @@ _OUTCOMES = ("right name", "inconclusive", "no gap", "wrong name")
 
 
 def study_analyses(table: "pd.DataFrame") -> list[Analysis]:
-    """Return the analyses of a study: confusion, onset error and, where strengths vary, naming by strength."""
-    return [confusion_matrix(table), onset_errors(table), naming_by_strength(table)]
+    """Return the analyses of a study: confusion, onset error and, where any fault was planted, naming by strength."""
+    struck = (table["fault"] != "none").any()
+    return [confusion_matrix(table), onset_errors(table), *([naming_by_strength(table)] if struck else [])]
 
 
 def confusion_matrix(table: "pd.DataFrame") -> Analysis:

@@ -1,7 +1,10 @@
 """The command as a user calls it: a process of its own, its two streams and its exit code."""
 
+import contextlib
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -135,7 +138,7 @@ def test_every_help_shows_an_example(tmp_path, command):
         (("--batch-size", "0"), "at least 1"),
         (("--device", "gpu"), "can't be used here"),
         (("--limit", "many"), "Invalid value for '--limit'"),
-        (("--no-such-option",), "No such option: --no-such-option. See workbench diagnose --help."),
+        (("--no-such-option",), "There is no option '--no-such-option'. See workbench diagnose --help."),
     ],
 )
 def test_a_mistake_is_one_line_exit_code_2_and_nothing_half_written(tmp_path, arguments, message):
@@ -214,3 +217,64 @@ def test_a_corpus_of_ones_own_runs(tmp_path):
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
     assert "duara" in page
     assert "<b>0</b>" not in page
+
+
+def interrupted(*arguments: str, cwd: Path, once: Path) -> subprocess.CompletedProcess[str]:
+    """Start a command, and press Ctrl-C as soon as a file is there."""
+    code = "from analyses.cli import main; main()"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while not once.exists():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def test_an_interrupted_command_says_what_is_kept_and_keeps_it(tmp_path):
+    asked = ("sweep", "--limit", "200", "--languages", "en,sw,te,hi", "--out", "run")
+    cell = tmp_path / "run" / "cells" / "en.safetensors"
+    done = interrupted(*asked, cwd=tmp_path, once=cell)
+    assert done.returncode == 130
+    assert "Interrupted. What is finished is kept; the same command goes on from there." in done.stderr
+    kept = cell.stat().st_mtime_ns
+    assert workbench(*asked, cwd=tmp_path).returncode == 0
+    assert cell.stat().st_mtime_ns == kept
+    done = interrupted("score", "--out", "score", cwd=tmp_path, once=tmp_path / "score" / "manifest.json")
+    assert done.returncode == 130
+    assert "This command keeps nothing before it ends" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["sweep", "capture", "score", "geometry", "erase", "bias prevalence", "calibrate"])
+def test_a_place_that_can_not_be_written_to_is_told_before_any_work(command, tmp_path):
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    for out in ("file", "file/run", "n" * 300, *(["mine"] if command != "calibrate" else [])):
+        done = workbench(*command.split(), "--out", out, "--json", cwd=tmp_path)
+        assert done.returncode == 2, done.stderr
+        assert json.loads(done.stdout)["exit_code"] == 2
+        assert "Traceback" not in done.stderr
+        assert "--out" in done.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "mine", "thesis.tex"]
+
+
+def test_an_unknown_option_or_command_gets_a_guess_and_help_is_whole(tmp_path):
+    for asked, guess in (
+        (("sweep", "--langauges", "en"), "Did you mean '--languages'?"),
+        (("geometry", "--depth", "3"), "Did you mean '--depths'?"),
+        (("bias", "prevalence", "--tiermap", "s0"), "Did you mean '--tier-map'?"),
+        (("swep",), "Did you mean 'sweep'?"),
+    ):
+        done = workbench(*asked, cwd=tmp_path)
+        assert done.returncode == 2
+        assert guess in done.stderr
+    for words in ((), ("bias",), ("towers",), ("sweep",)):
+        text = workbench(*words, "--help", cwd=tmp_path).stdout.split("Options:")[1]
+        assert "..." not in text
+        assert not re.search(r"\w…$", text, re.MULTILINE)

@@ -194,7 +194,7 @@ def test_a_table_that_was_edited_is_not_taken_for_the_runs_own(tmp_path):
     run = Run(tmp_path, CONFIG)
     for name in ("results.parquet", "figures/baseline.csv"):
         run.write_text(name, "language,value\nen,1\n")
-    run.finish({})
+    run.finish({}, ("results.parquet", "figures/baseline.csv"))
     for name in ("results.parquet", "figures/baseline.csv"):
         check_table(tmp_path / name)
         (tmp_path / name).write_text("language,value\nen,2\n")
