@@ -13,6 +13,7 @@ from analyses.diagnosis.calibration import Study, Trial, confusion, design, summ
 from analyses.diagnosis.study_figures import study_analyses
 from workbench.errors import InputError
 from workbench.files import write_atomically
+from workbench.parsing import loads
 from workbench.runs import versions
 
 log = logging.getLogger("workbench")
@@ -50,9 +51,9 @@ def _go_on(trials: list[Trial], out: Path) -> pd.DataFrame:
     if path.is_file():
         for line in path.read_text("utf-8").splitlines():
             try:
-                entry = json.loads(line)
+                entry = loads(line, f"A line of {path}", finite=False)
                 done[entry["trial"]] = entry["row"]
-            except (ValueError, KeyError):
+            except (ValueError, KeyError, TypeError):
                 log.warning("a line of %s is cut off; its tower is diagnosed again", path)
     out.mkdir(parents=True, exist_ok=True)
     study = Study()

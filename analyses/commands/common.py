@@ -13,6 +13,7 @@ from analyses.cli.options import CorpusOptions, LoadOptions, TowerOptions
 from workbench.corpora.base import Corpus, check_protocol
 from workbench.corpora.loading import corpus_languages, load_corpus
 from workbench.errors import InputError
+from workbench.language_codes import own_code
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.runs import SCHEMA, Run, default_folder
 from workbench.towers import load_tower
@@ -111,7 +112,7 @@ def wanted_languages(options: CorpusOptions) -> list[str]:
             f"None of the languages of the tier map {options.tier_map!r} ({', '.join(tiers)}) is in "
             f"{options.corpus!r} ({', '.join(known)}). Name some with --languages."
         )
-    return [language for language in wanted if language != options.pivot]
+    return [language for language in wanted if options.pivot is None or language != own_code(options.pivot)]
 
 
 def benchmark_options(options: CorpusOptions) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def corpus_of(options: CorpusOptions, sources: tuple[str, ...] = ()) -> tuple[Co
         limit=options.limit,
         **benchmark_options(options),
     )
-    return corpus, wanted
+    return corpus, list(corpus.check_languages(wanted))
 
 
 _PLACES = ("tower", "corpus", "images", "subset", "tier_map")

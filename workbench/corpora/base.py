@@ -21,6 +21,7 @@ from PIL.Image import Image
 from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
+from workbench.files import check_name
 from workbench.language_codes import Codes, codes_of, english_name, find_language, recognise
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Corpus:
         if not self.captions:
             raise InputError(f"The corpus {self.name!r} has no language. Name at least one.")
         for language, lists in self.captions.items():
+            check_name(language, f"A language of the corpus {self.name!r}", ".safetensors")
             self._check_language(language, lists)
 
     def _check_language(self, language: str, lists: tuple[tuple[str, ...], ...]) -> None:
@@ -267,9 +269,9 @@ def choose_languages(
     by_benchmark = {both.benchmark: own for own, both in codes.items()}
     found: dict[str, None] = {}
     for language in languages:
-        own = language if language in known else by_benchmark.get(language)
-        if own is None and codes:
-            own = recognise(language)
+        label = str(language).strip()
+        own = label if label in known else by_benchmark.get(label)
+        own = own or recognise(label) or next((code for code in known if code.lower() == label.lower()), None)
         if own not in known:
             raise InputError(unknown_language(corpus, language, known))
         found[own] = None

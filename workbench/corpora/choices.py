@@ -19,6 +19,7 @@ from workbench.corpora.base import choose_languages
 from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
+from workbench.files import check_name
 from workbench.language_codes import Codes
 
 Variant = Literal["native", "translated"]
@@ -107,6 +108,8 @@ class ChoiceCorpus:
                 f"There is no variant {self.variant!r}.{suggest(self.variant, VARIANTS)} Use 'native' or 'translated'."
             )
         check_template(self.template)
+        for language in self.languages:
+            check_name(language, f"A language of the corpus {self.name!r}", ".safetensors")
         seen: set[str] = set()
         for question in self.questions:
             if question.id in seen:

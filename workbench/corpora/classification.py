@@ -18,6 +18,7 @@ from workbench.corpora.base import choose_languages
 from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError
+from workbench.files import check_name
 from workbench.language_codes import Codes
 
 BARE = ("{}",)
@@ -79,6 +80,7 @@ class ClassificationCorpus:
                 f"{self.name!r} has {len(self.image_ids)} images and {len(self.image_classes)} classes of them."
             )
         for language, labels in self.labels.items():
+            check_name(language, f"A language of the corpus {self.name!r}", ".safetensors")
             self._check_language(language, labels)
 
     def _check_language(self, language: str, labels: tuple[str, ...]) -> None:

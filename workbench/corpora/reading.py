@@ -10,13 +10,13 @@ A loader reports what is wrong to a :class:`Faults`. Loading stops at the first;
 import csv
 import hashlib
 import io
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from workbench.errors import InputError
+from workbench.parsing import loads
 
 T = TypeVar("T")
 
@@ -104,12 +104,9 @@ def read_lines(path: Path) -> list[str]:
     return split_lines(read_text(path))
 
 
-def parse_json(content: bytes, path: Path) -> Any:
+def parse_json(content: bytes, path: Path, *, finite: bool = True) -> Any:
     """Parse a JSON file, or say where it breaks."""
-    try:
-        return json.loads(decode(content, path))
-    except ValueError as error:
-        raise InputError(f"{str(path)!r} is not JSON ({error}); the file may be truncated.") from None
+    return loads(decode(content, path), repr(str(path)), finite=finite)
 
 
 def checked_text(value: object, where: str, what: str, faults: Faults, hint: str = "") -> str | None:

@@ -4,7 +4,6 @@ Columns are read when they are asked for. Pictures inside a table are looked at 
 gallery is never held in memory twice.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.corpora.reading import decode, parse_once, read_csv
 from workbench.errors import InputError, suggest
+from workbench.parsing import loads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -190,10 +190,7 @@ def _json_lines(content: bytes, path: Path) -> tuple[list[str], list[list[Any]],
         if not line.strip():
             continue
         where = f"Line {number} of {str(path)!r}"
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{where} is not JSON ({error}); the file may be truncated.") from None
+        entry = loads(line, where)
         if not isinstance(entry, dict):
             raise InputError(f'{where} is no object. A line is such as {{"image": "a.jpg", "en": "a text"}}.')
         entries.append((number, entry))

@@ -14,7 +14,6 @@ The ids are those of the corpus, in any order, and may be more.
 """
 
 import hashlib
-import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,8 @@ from torch import Tensor, nn
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
+from workbench.language_codes import own_codes
+from workbench.parsing import loads
 from workbench.towers.base import Tower
 from workbench.towers.provenance import SelfCheck
 from workbench.towers.tokens import Tokens
@@ -201,6 +202,8 @@ def read_embeddings(path: Path) -> Embeddings:
     if twice:
         raise TowerError(f"{path.name!r} names the id {min(twice)!r} twice.")
     width = next(iter(arrays.values())).shape[-1]
+    own = own_codes((name for name in arrays if name != IMAGES), repr(path.name))
+    arrays = {own.get(name, name): values for name, values in arrays.items()}
     for name, values in arrays.items():
         if values.ndim != 2 or values.shape != (len(ids), width):
             raise TowerError(
@@ -233,7 +236,7 @@ def _read_safetensors(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
         # Through torch, which knows bfloat16.
         names = list(file.keys())
         arrays = {name: file.get_tensor(name).float().numpy() for name in names}
-    return [str(image_id) for image_id in json.loads(said)], arrays
+    return loads(said, f"The ids of {path.name!r}"), arrays
 
 
 def _read_parquet(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:

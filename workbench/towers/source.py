@@ -9,7 +9,6 @@ Whatever adapter a checkpoint gets, its files are read here, by the same rules:
 """
 
 import contextlib
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from workbench.errors import InputError, TowerError, suggest
+from workbench.parsing import load_file
 from workbench.towers.identity import file_hashes
 from workbench.towers.provenance import Provenance
 
@@ -90,7 +90,9 @@ class Source:
         """Return the path of a file of the checkpoint, fetched where it lies on the hub; None where it has none."""
         if self.local:
             path = Path(self.location) / filename
-            return path if path.is_file() else None
+            # The name may come from a file of the checkpoint. Not resolve(): a link in the folder is its owner's.
+            inside = not Path(filename).is_absolute() and ".." not in Path(filename).parts and "\0" not in filename
+            return path if inside and path.is_file() else None
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -119,9 +121,9 @@ class Source:
         if path is None:
             return None
         try:
-            content = json.loads(path.read_text("utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
-            raise TowerError(f"The {filename} of {self.name!r} is not JSON: {error}.") from None
+            content = load_file(path, f"The {filename} of {self.name!r}")
+        except InputError as error:
+            raise TowerError(str(error)) from None
         if not isinstance(content, dict):
             raise TowerError(f"The {filename} of {self.name!r} is not a JSON object.")
         return content

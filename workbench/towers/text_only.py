@@ -11,7 +11,6 @@ They have no image tower, so their captions are ranked against the captions of a
 Whether a token sees the ones after it is measured, not believed: a decoder may have been made bidirectional.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 
 from workbench.errors import InputError, TowerError
 from workbench.hooks import Hidden, Where, pick
+from workbench.parsing import load_file
 from workbench.towers.base import Tower
 from workbench.towers.provenance import Provenance
 from workbench.towers.tokens import Tokens, check_captions, content_mask
@@ -228,7 +228,7 @@ def _sentence_transformers(source: "Source") -> tuple[str | None, nn.Module | No
     if path is None:
         return None, None
     try:
-        modules = json.loads(path.read_text("utf-8"))
+        modules = load_file(path)
         kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
     except (ValueError, TypeError, KeyError) as error:
         raise TowerError(f"The modules.json of {source.name!r} can't be read: {error}.") from None
