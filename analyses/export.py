@@ -30,6 +30,7 @@ from analyses.export_tex import read_table, table_tex
 from analyses.theme import label
 from workbench.errors import InputError, suggest
 from workbench.files import path_below, write_atomically
+from workbench.packed import read_parquet
 from workbench.parsing import load_file
 from workbench.runs import check_table
 
@@ -322,13 +323,8 @@ def _tables(item: _Item, formats: Sequence[str], inches: float, folder: Path) ->
 
 
 def _frame_csv(path: Path) -> bytes:
-    import pandas as pd
-
     check_table(path)
-    try:
-        frame = pd.read_parquet(path)
-    except (ValueError, OSError) as error:
-        raise InputError(f"{str(path)!r} is no Parquet file ({type(error).__name__}). Finish the run again.") from None
+    frame = read_parquet(path).to_pandas()
     buffer = io.StringIO()
     frame.to_csv(buffer, index=False, lineterminator="\n")
     return buffer.getvalue().encode()

@@ -23,6 +23,7 @@ from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
 from workbench.files import check_name
 from workbench.language_codes import Codes, codes_of, english_name, find_language, recognise
+from workbench.texts import is_blank
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class Corpus:
                     "language out, or leave such images out (drop_incomplete=True, --drop-incomplete)."
                 )
             for text in texts:
-                if not isinstance(text, str) or not text.strip():
+                if not isinstance(text, str) or is_blank(text):
                     raise InputError(
                         f"{self.name!r} has an empty caption in {language!r} for the image {image_id!r}. Give it "
                         "a text, or remove it."

@@ -21,6 +21,7 @@ from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
 from workbench.files import check_name
 from workbench.language_codes import Codes
+from workbench.texts import is_blank
 
 Variant = Literal["native", "translated"]
 VARIANTS: tuple[Variant, ...] = ("native", "translated")
@@ -122,7 +123,7 @@ class ChoiceCorpus:
                     "one."
                 )
             for options in (question.options, question.translated_options):
-                if len(options) != len(question.options) or len(options) < 2 or not all(options):
+                if len(options) != len(question.options) or len(options) < 2 or any(map(is_blank, options)):
                     raise InputError(f"The question {question.id!r} of {self.name!r} has the options {options}.")
 
     def __len__(self) -> int:

@@ -20,6 +20,7 @@ from workbench.corpora.subsets import Subset
 from workbench.errors import InputError
 from workbench.files import check_name
 from workbench.language_codes import Codes
+from workbench.texts import is_blank
 
 BARE = ("{}",)
 """What a language without templates is scored with: the name alone."""
@@ -90,7 +91,7 @@ class ClassificationCorpus:
         if len(classes) < 2 or len(set(classes)) != len(classes):
             raise InputError(f"{self.name!r} needs two or more different classes in {language!r}, not {classes[:5]}.")
         for label in labels:
-            if not label.strip():
+            if is_blank(label):
                 raise InputError(f"{self.name!r} has an empty class name in {language!r}.")
         for template in self.templates[language]:
             if template.count("{}") != 1:

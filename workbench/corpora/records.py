@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.corpora.reading import decode, parse_once, read_csv
+from workbench.corpora.reading import Delimited, decode, parse_once, read_csv
 from workbench.errors import InputError, suggest
+from workbench.packed import parquet_columns, read_parquet
 from workbench.parsing import loads
 
 if TYPE_CHECKING:
@@ -31,12 +32,15 @@ class Records(ABC):
         Rows.
     blank_is_absent : bool
         Whether an empty cell means that there is nothing: in CSV it can't mean anything else.
+    notes : tuple of str
+        What a check should mention and is no fault.
     """
 
     what: str
     columns: tuple[str, ...]
     n: int
     blank_is_absent = False
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def values(self, column: str) -> list[Any]:
@@ -170,8 +174,10 @@ def read_table(path: Path) -> Records:
     """
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
-        columns, rows = parse_once(path, _csv)
-        return CsvRecords(repr(str(path)), columns, [cells for _, cells in rows], [line for line, _ in rows])
+        columns, rows, notes = parse_once(path, _csv)
+        table = CsvRecords(repr(str(path)), columns, [cells for _, cells in rows], [line for line, _ in rows])
+        table.notes = notes
+        return table
     if kind == ".jsonl":
         columns, rows, lines = parse_once(path, _json_lines)
         return ListRecords(repr(str(path)), columns, rows, lines)
@@ -180,7 +186,7 @@ def read_table(path: Path) -> Records:
     raise InputError(f"{str(path)!r} is no table that can be read. Give one of {', '.join(TABLE_SUFFIXES)}.")
 
 
-def _csv(content: bytes, path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _csv(content: bytes, path: Path) -> Delimited:
     return read_csv(decode(content, path), path)
 
 
@@ -199,23 +205,9 @@ def _json_lines(content: bytes, path: Path) -> tuple[list[str], list[list[Any]],
 
 
 def _parquet(path: Path) -> ArrowRecords:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            columns, n = file.schema_arrow.names, file.metadata.num_rows
-    except FileNotFoundError:
-        raise InputError(f"{str(path)!r} does not exist.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{str(path)!r} is no Parquet file that can be read ({str(error).splitlines()[0]}); it may be truncated."
-        ) from None
+    columns, n = parquet_columns(path)
 
     def load(column: str) -> "pa.ChunkedArray":
-        try:
-            return pq.read_table(path, columns=[column])[column]
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"The column {column!r} of {str(path)!r} can't be read: {error}.") from None
+        return read_parquet(path, [column])[column]
 
     return ArrowRecords(repr(str(path)), columns, n, load)

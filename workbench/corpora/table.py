@@ -101,6 +101,7 @@ def source_of_tables(
     def read(language: str, _: Faults) -> Captions:
         return layout.texts(named[language])
 
+    notes = [note for records in tables.values() for note in records.notes]
     ignored = f"columns that are not read: {', '.join(layout.ignored)}" if layout.ignored else ""
     return Source(
         benchmark=benchmark,
@@ -115,7 +116,7 @@ def source_of_tables(
         description=description or f"{len(layout.ids)} {'images' if layout.pictures else 'texts'} from a {kind}",
         exif=exif,
         origin=origin,
-        notes=(ignored,) if ignored else (),
+        notes=(*([ignored] if ignored else []), *notes),
     )
 
 

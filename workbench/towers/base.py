@@ -31,6 +31,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 
 from workbench.corpora.base import Corpus, Protocol
+from workbench.corpora.images import to_rgb
 from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, pick, recorded, unwrap
 from workbench.retrieval import first_places
@@ -230,7 +231,8 @@ class Tower(ABC):
         if not images:
             raise InputError("There is no image to embed.")
         for start in range(0, len(images), batch_size):
-            batch = list(images[start : start + batch_size])
+            # Deep grey would be clipped to white by the processor's own conversion.
+            batch = [to_rgb(image) if image.mode[0] in "IF" else image for image in images[start : start + batch_size]]
             if keys is not None:
                 keys += [hashlib.sha256(repr((one.mode, one.size)).encode() + one.tobytes()).digest() for one in batch]
             inputs = self.image_inputs(batch)

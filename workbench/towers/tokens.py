@@ -14,6 +14,7 @@ from torch import Tensor
 
 from workbench.errors import InputError
 from workbench.hooks import Index, Where
+from workbench.texts import is_blank
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,6 @@ def check_captions(captions: Sequence[str], language: str | None) -> list[str]:
     for position, caption in enumerate(captions):
         if not isinstance(caption, str):
             raise InputError(f"Caption {position}{where} is {type(caption).__name__}, not text.")
-        if not caption.strip():
+        if is_blank(caption):
             raise InputError(f"Caption {position}{where} is empty. Give it a text, or leave its image out.")
     return list(captions)
