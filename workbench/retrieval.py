@@ -21,6 +21,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from workbench.errors import InputError, suggest
+from workbench.splits import generator as seeded
 
 Ties = Literal["optimistic", "expected", "pessimistic"]
 Direction = Literal["i2t", "t2i"]
@@ -336,7 +337,7 @@ class Bootstrap:
             raise InputError(f"An interval needs at least 2 images; {n} came.")
         if resamples < 1 or not 0 < level < 1:
             raise InputError(f"resamples={resamples} and level={level} came; use at least 1, and between 0 and 1.")
-        generator = np.random.default_rng([seed, 36])
+        generator = seeded(seed, 36)
         # How often each image is drawn is all that a mean depends on.
         self.weights = generator.multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
         # What two more images weigh, one of either extreme. A generator of its own leaves the resamples as they are.

@@ -25,6 +25,7 @@ from workbench.languages import say_tiers
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.retrieval import first_places, rank, settle, top_images, unit
 from workbench.runs import Run
+from workbench.splits import check_seed
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
 from workbench.towers.base import Tower, describe_tower
 from workbench.towers.tokens import Tokens
@@ -198,7 +199,7 @@ def make_settings(
         tiers={language: tiers[language] for language in wanted if language in tiers},
         protocol=protocol,
         gallery=gallery,
-        seed=seed,
+        seed=check_seed(seed),
         resamples=resamples,
         batch_size=batch_size,
     )
