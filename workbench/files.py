@@ -77,6 +77,24 @@ def path_below(folder: str | Path, name: object, suffix: str = "", what: str = "
     return Path(folder) / (check_name(name, what, suffix) + suffix)
 
 
+def as_path(given: str | Path, what: str = "The path") -> Path:
+    """Return a path that a user gave and that may be asked about, whether or not anything is there.
+
+    Raises
+    ------
+    InputError
+        If no path can be called so, or a folder on the way may not be looked into.
+    """
+    try:
+        path = Path(given).expanduser()
+        path.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        # Too long, with a NUL inside, of a user who is not there, or behind a closed door.
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{what} {str(given)[:80]!r} can't be looked at: {reason}. Give another.") from None
+    return path
+
+
 class DiskError(WorkbenchError, OSError):
     """The disk is full or broken: nothing was wrong with what was asked for."""
 

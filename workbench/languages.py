@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from workbench.errors import InputError, suggest
+from workbench.files import as_path
 from workbench.language_codes import languages, own_codes, recognise
 from workbench.parsing import load_file
 
@@ -129,7 +130,7 @@ def tier_map(name_or_path: str | Path | Mapping[str, str]) -> tuple[str, dict[st
     """
     if isinstance(name_or_path, Mapping):
         return "custom", _checked(dict(name_or_path), "The tier map")
-    path = Path(name_or_path)
+    path = as_path(name_or_path, "The tier map")
     if path.suffix == ".json":
         if not path.is_file():
             raise InputError(f"There is no tier map file {str(path)!r}.")

@@ -11,6 +11,7 @@ percentile bootstrap over images; every arm sees the same resamples, so that the
 the paired one (AMB-36).
 """
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -113,7 +114,7 @@ def check_ties(ties: str) -> Ties:
 def split_cutoff(metric: str) -> tuple[str, int | None]:
     """Split ``"R@5"`` into ``("R", 5)``; the number is None where there is no legal one."""
     name, _, k = metric.partition("@")
-    return name, int(k) if k.isascii() and k.isdecimal() and int(k) > 0 else None
+    return name, int(k) if re.fullmatch("[0-9]{1,9}", k) and int(k) > 0 else None
 
 
 def _inverse(rank: np.ndarray, k: int | None) -> np.ndarray:

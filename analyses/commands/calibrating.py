@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -21,10 +22,7 @@ log = logging.getLogger("workbench")
 
 def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_json: bool) -> None:
     """Run or go on with a study; finished towers are kept in ``trials.jsonl``."""
-    try:
-        numbers = [int(word) for word in sizes.split(",")]
-    except ValueError:
-        raise InputError(f"--images is {sizes!r}. Give numbers with commas between, such as 100,500.") from None
+    numbers = parse_sizes(sizes)
     trials = design(towers, seed=seed, sizes=numbers, strengths=(0.0, 0.5) if weak else None)
     table = _go_on(trials, out)
     numbers_found = {**summary(table), "seed": seed}
@@ -43,6 +41,14 @@ def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_
         f"{numbers_found['false_alarms']:.1f} %, wrong names {numbers_found['wrong_name']:.1f} %\n"
         f"Towers: {out / 'trials.csv'}"
     )
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Read the option ``--images``: numbers with commas between."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,6}", word) and int(word) > 1 for word in words):
+        raise InputError(f"--images is {text[:80]!r}. Give numbers from 2 on with commas between, such as 100,500.")
+    return [int(word) for word in words]
 
 
 def _go_on(trials: list[Trial], out: Path) -> pd.DataFrame:

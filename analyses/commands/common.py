@@ -40,9 +40,11 @@ def parse_depths(text: str, n_blocks: int) -> list[int]:
         return list(range(n_blocks + 1))
     found: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(N-\d+|N|\d+)(?:\s*(?:-|…|\.\.)\s*(N-\d+|N|\d+))?\s*", part, re.IGNORECASE)
+        match = re.fullmatch(
+            r"\s*(N-\d{1,6}|N|\d{1,6})(?:\s*(?:-|…|\.\.)\s*(N-\d{1,6}|N|\d{1,6}))?\s*", part, re.IGNORECASE
+        )
         if match is None:
-            raise InputError(f"{part!r} is no depth. {legal}")
+            raise InputError(f"{part[:80]!r} is no depth. {legal}")
         ends = [_depth(word, n_blocks) for word in match.groups() if word]
         for depth in ends:
             if not 0 <= depth <= n_blocks:

@@ -147,6 +147,10 @@ def inside(root: Path, name: str, path: Path) -> Path:
         raise InputError(f"{str(path)!r} names the image {name!r}, which is no path: {error}.") from None
     if not file.is_relative_to(root):
         raise InputError(f"{str(path)!r} names the image {name!r}, which lies outside the corpus folder.")
-    if not file.is_file():
+    try:
+        found = file.is_file()
+    except OSError:  # a name of more bytes than the file system takes
+        found = False
+    if not found:
         raise InputError(f"{str(path)!r} names the image {name!r}, which does not exist.")
     return file

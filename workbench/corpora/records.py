@@ -132,16 +132,26 @@ class ArrowRecords(Records):
 
     def _column(self, column: str) -> "pa.ChunkedArray":
         if column not in self._columns:
-            self._columns[column] = self._load(column)
+            found = self._load(column)
+            if len(found) != self.n:
+                raise InputError(f"The column {column!r} of {self.what} has {len(found):,} rows and not {self.n:,}.")
+            self._columns[column] = found
         return self._columns[column]
+
+    def _python(self, column: str, convert: Callable[[], Any]) -> Any:
+        try:
+            return convert()
+        except (ValueError, OverflowError, TypeError, ImportError) as error:
+            # A time that Python's calendar does not reach, a type that it has no value for.
+            raise InputError(f"The column {column!r} of {self.what} can't be read: {error}.") from None
 
     def values(self, column: str) -> list[Any]:
         """All values of a column."""
-        return self._column(column).to_pylist()
+        return self._python(column, self._column(column).to_pylist)
 
     def cell(self, column: str, row: int) -> Any:
         """One value."""
-        return self._column(column)[row].as_py()
+        return self._python(column, self._column(column)[row].as_py)
 
     def absent(self, column: str) -> list[int]:
         """Rows in which a column holds nothing."""

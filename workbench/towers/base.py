@@ -37,6 +37,7 @@ from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, 
 from workbench.retrieval import first_places
 from workbench.towers.identity import settings_hash
 from workbench.towers.provenance import Provenance, SelfCheck
+from workbench.towers.source import said_of
 from workbench.towers.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -213,7 +214,10 @@ class Tower(ABC):
             If the tower has no image side.
         """
         keys: list[bytes] = []
-        parts = [self.image_features(inputs).float().cpu() for inputs in self.image_batches(images, batch_size, keys)]
+        parts = []
+        for inputs in self.image_batches(images, batch_size, keys):
+            with said_of(self.name, "embed an image"):
+                parts.append(self.image_features(inputs).float().cpu())
         return torch.cat(parts)[first_places(keys)]
 
     def image_batches(
@@ -235,7 +239,8 @@ class Tower(ABC):
             batch = [to_rgb(image) if image.mode[0] in "IF" else image for image in images[start : start + batch_size]]
             if keys is not None:
                 keys += [hashlib.sha256(repr((one.mode, one.size)).encode() + one.tobytes()).digest() for one in batch]
-            inputs = self.image_inputs(batch)
+            with said_of(self.name, "prepare an image"):
+                inputs = self.image_inputs(batch)
             yield {name: self._moved(value) for name, value in inputs.items()}
 
     def image_features(self, inputs: dict[str, Tensor]) -> Float[Tensor, "image embedding"]:

@@ -17,12 +17,37 @@ from typing import Any
 
 import torch
 
-from workbench.errors import InputError, TowerError, suggest
+from workbench.errors import InputError, TowerError, WorkbenchError, suggest
 from workbench.parsing import load_file
 from workbench.towers.identity import file_hashes
 from workbench.towers.provenance import Provenance
 
 log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def said_of(name: str, what: str) -> Iterator[None]:
+    """Turn what the libraries under a tower raise into one sentence about its checkpoint.
+
+    Configs, tokenisers and processors are read by code that believes them. What a wrong value in one of them leads to,
+    somewhere deep inside, is any kind of error. The first one is kept as the cause.
+
+    Parameters
+    ----------
+    name : str
+        Of the tower.
+    what : str
+        What it can't do.
+    """
+    try:
+        yield
+    except (WorkbenchError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise TowerError(
+            f"{name!r} can't {what}: {type(error).__name__}, {first_line(error)} Its config, tokeniser and processor "
+            "files may be damaged, or of different models."
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Padding and special tokens are part of a model, so every adapter makes its own :
 here is the same for all.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -144,7 +145,7 @@ def check_site(site: str) -> tuple[str, int]:
     kind, _, rest = site.partition(" ")
     if not rest and kind in ("pooled", "middle", "random"):
         return kind, 0
-    if kind == "token" and rest.removeprefix("-").isdecimal():
+    if kind == "token" and re.fullmatch("-?[0-9]{1,6}", rest):
         return kind, int(rest)
     raise InputError(
         f"There is no site {site!r}. Use 'pooled', 'middle', 'random', or 'token K' with the number of a content "
