@@ -18,7 +18,7 @@ from analyses.published_match import COLUMNS, Matches, is_published, match_publi
 from analyses.published_values import corpus_name, tower_name
 from analyses.theme import FAINT, TEMPLATE, label, language_name
 from workbench.errors import InputError, suggest
-from workbench.packed import read_parquet
+from workbench.packed import read_frame
 from workbench.runs import check_table
 
 
@@ -159,7 +159,7 @@ def _read(file: Path) -> pd.DataFrame:
         if file.suffix == ".csv":
             frame = pd.read_csv(file, keep_default_na=False, na_values=[""])
         else:
-            frame = read_parquet(file).to_pandas()
+            frame = read_frame(file)
     except (ValueError, OSError) as error:
         raise InputError(f"{str(file)!r} can't be read as a table ({error}).") from None
     return _comparable(file.stem, frame)

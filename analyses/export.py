@@ -30,7 +30,7 @@ from analyses.export_tex import read_table, table_tex
 from analyses.theme import label
 from workbench.errors import InputError, suggest
 from workbench.files import path_below, write_atomically
-from workbench.packed import read_parquet
+from workbench.packed import read_frame
 from workbench.parsing import load_file
 from workbench.runs import check_table
 
@@ -324,7 +324,7 @@ def _tables(item: _Item, formats: Sequence[str], inches: float, folder: Path) ->
 
 def _frame_csv(path: Path) -> bytes:
     check_table(path)
-    frame = read_parquet(path).to_pandas()
+    frame = read_frame(path)
     buffer = io.StringIO()
     frame.to_csv(buffer, index=False, lineterminator="\n")
     return buffer.getvalue().encode()

@@ -15,6 +15,7 @@ import numpy as np
 from workbench.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 SMALL = 2**28
@@ -122,6 +123,22 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> "pa.Table"
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise _unreadable(path, "Parquet file", error) from None
     return table
+
+
+def read_frame(path: Path) -> "pd.DataFrame":
+    """Read a Parquet file as pandas would, with its index and types where it was pandas that wrote it.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_parquet` does, or if what pandas wrote of its columns is damaged.
+    """
+    table = read_parquet(path)
+    try:
+        return table.to_pandas()
+    except Exception as error:
+        # What pandas keeps in the file is JSON of its own, read by code that believes it.
+        raise _unreadable(path, "Parquet file", error) from None
 
 
 def _unreadable(path: Path, kind: str, error: Exception) -> InputError:

@@ -1,6 +1,7 @@
 """Everything in the bench that reads a file: how a sound one is made, and how it is read to the end."""
 
 import csv
+import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def _all_of(place: str, **options: Any) -> Read:
         except InputError:
             pass
         corpus_languages(place)
-        corpus = load_benchmark(place, **options)
+        corpus: Any = load_benchmark(place, **options)
         json.dumps(corpus.describe())
         for language in corpus.languages:
             _texts(corpus, language)
@@ -241,7 +242,7 @@ def _saved(folder: Path) -> Read:
     import datasets
 
     # What the library makes of a folder that is none of its own lands in its cache.
-    datasets.config.HF_DATASETS_CACHE = folder / "cache"
+    vars(importlib.import_module("datasets.config"))["HF_DATASETS_CACHE"] = folder / "cache"
     datasets.disable_progress_bars()
     rows = {"image_id": ["a", "b"], "image": [{"bytes": writing.jpeg(), "path": None}] * 2, "caption_en": ["x", "y"]}
     datasets.Dataset.from_dict(rows).save_to_disk(str(folder))

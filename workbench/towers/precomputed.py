@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
 from workbench.language_codes import own_codes
-from workbench.packed import read_npz, read_parquet
+from workbench.packed import read_frame, read_npz
 from workbench.parsing import loads
 from workbench.towers.base import Tower
 from workbench.towers.provenance import SelfCheck
@@ -252,7 +252,7 @@ def _listed(ids: object, path: Path) -> list[str]:
 
 
 def _read_parquet(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
-    table = read_parquet(path).to_pandas()
+    table = read_frame(path)
     missing = sorted({"id", "language", "embedding"} - set(table.columns))
     if missing:
         raise TowerError(f"{path.name!r} has no column {missing[0]!r}. It needs id, language and embedding.")
