@@ -14,7 +14,7 @@ PIP_INSTALL_OPEN_CLIP := $(PIP_INSTALL:constraints.txt=constraints-open-clip.txt
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test record-towers test-open-clip lint format bench notebooks clean
+.PHONY: help install demo test fuzz record-towers test-open-clip lint format bench notebooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,9 @@ demo: install ## diagnose a built-in tower: no download beyond the install
 
 test: install ## run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+fuzz: install ## read 2,000 damaged files with each reader, and parse as many options
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 test-open-clip: $(OPEN_CLIP_STAMP) ## run the tests of open_clip towers, in .venv-open-clip
 	@$(OPEN_CLIP)/bin/python -m pytest --no-skips -k open_clip tests/workbench/towers/test_open_clip.py \

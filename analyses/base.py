@@ -14,7 +14,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from workbench.errors import InputError
-from workbench.files import write_atomically
+from workbench.files import check_name, path_below, write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +53,7 @@ class Analysis:
             raise InputError(
                 f"An analysis can't be called {self.name!r}: its files need a name of letters, digits, '-' and '_'."
             )
+        check_name(self.name, "The name of an analysis", ".parquet")
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``name.csv`` and, where there is a figure, ``name.json`` and ``name.html``.
@@ -76,8 +77,8 @@ class Analysis:
             contents |= {".json": f"{self.figure.to_json()}\n", ".html": self._page()}
             _write_plotlyjs(folder / "plotly.min.js")
         for suffix, content in contents.items():
-            write_atomically(folder / f"{self.name}{suffix}", content.encode())
-        return [folder / f"{self.name}{suffix}" for suffix in contents]
+            write_atomically(path_below(folder, self.name, suffix), content.encode())
+        return [path_below(folder, self.name, suffix) for suffix in contents]
 
     @property
     def in_short(self) -> str:

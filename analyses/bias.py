@@ -31,6 +31,7 @@ from analyses.prevalence_lists import language_frequency, language_shares, rank_
 from workbench.corpora.base import Corpus, Protocol
 from workbench.corpora.triplets import TripletCorpus
 from workbench.errors import InputError
+from workbench.languages import say_tiers
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.towers.base import Tower
 
@@ -82,7 +83,8 @@ def bias_prevalence(
         ``prevalence-bias``, ``rank-frequency``, ``language-frequency``, ``language-shares``,
         ``accuracy-and-bias`` and ``ranked-list``.
     """
-    _, tiers = resolve_tier_map(tier_map)
+    map_name, tiers = resolve_tier_map(tier_map)
+    say_tiers(map_name, tiers, corpus.languages if languages is None else corpus.check_languages(languages))
     if languages is None:
         languages = [language for language in corpus.languages if language in tiers]
         if not languages:

@@ -19,6 +19,7 @@ from workbench.corpora.base import Corpus
 from workbench.errors import InputError
 from workbench.intervention import Intervention
 from workbench.retrieval import Ranks
+from workbench.splits import generator as seeded
 from workbench.sweep_frame import LanguageCell, SweepSettings
 from workbench.sweeps import TOP, SweepResult
 
@@ -81,7 +82,7 @@ def patch_browser(result: SweepResult, corpus: Corpus, *, captions: int = 24, se
         _check_cell(corpus, language, cell, settings)
     cells = len(result.cells) * len(settings.interventions) * len(settings.depths)
     captions = min(captions, n, max(1, _MOST_ENTRIES // (cells * TOP)))
-    drawn = np.sort(np.random.default_rng([seed, 5]).permutation(n)[:captions])
+    drawn = np.sort(seeded(seed, 5).permutation(n)[:captions])
     languages, used = {}, set(map(int, drawn))
     for language, cell in result.cells.items():
         languages[language], rows = _language(corpus, language, cell, settings, drawn)

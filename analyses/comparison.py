@@ -18,6 +18,7 @@ from analyses.published_match import COLUMNS, Matches, is_published, match_publi
 from analyses.published_values import corpus_name, tower_name
 from analyses.theme import FAINT, TEMPLATE, label, language_name
 from workbench.errors import InputError, suggest
+from workbench.packed import read_frame
 from workbench.runs import check_table
 
 
@@ -155,10 +156,8 @@ COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference
 def _read(file: Path) -> pd.DataFrame:
     check_table(file)
     try:
-        if file.suffix == ".csv":
-            frame = pd.read_csv(file, keep_default_na=False, na_values=[""])
-        else:
-            frame = pd.read_parquet(file)
+        csv = file.suffix == ".csv"
+        frame = pd.read_csv(file, keep_default_na=False, na_values=[""]) if csv else read_frame(file)
     except (ValueError, OSError) as error:
         raise InputError(f"{str(file)!r} can't be read as a table ({error}).") from None
     return _comparable(file.stem, frame)

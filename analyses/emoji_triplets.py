@@ -29,6 +29,7 @@ from workbench.builtin import CORPUS_FILE
 from workbench.corpora.emoji36 import load_emoji36
 from workbench.corpora.triplets import Item, Triplet, TripletCorpus
 from workbench.errors import InputError, suggest
+from workbench.splits import generator as seeded
 
 NAME = "emoji-36-triplets"
 NO_COUNTRY = "no country"
@@ -95,12 +96,12 @@ def emoji_triplets(languages: Iterable[str] | None = None, *, limit: int | None 
     if limit is not None:
         if limit < 1:
             raise InputError(f"A limit of {limit} emoji came; at least 1 is needed.")
-        chosen = np.random.default_rng([seed, 36]).permutation(len(asked))[:limit]
+        chosen = seeded(seed, 36).permutation(len(asked))[:limit]
         asked = [asked[k] for k in sorted(chosen)]
     triplets: list[Triplet] = []
     native: dict[str, str] = {}
     for k in asked:
-        image_id, generator = corpus.image_ids[k], np.random.default_rng([seed, k])
+        image_id, generator = corpus.image_ids[k], seeded(seed, k)
         concept = category[image_id]
         others = [other for other in members[concept] if other != image_id]
         for country, stranger in zip(countries, _strangers(countries, generator), strict=True):

@@ -29,7 +29,9 @@ from analyses.export_states import states as states_of
 from analyses.export_tex import read_table, table_tex
 from analyses.theme import label
 from workbench.errors import InputError, suggest
-from workbench.files import write_atomically
+from workbench.files import path_below, write_atomically
+from workbench.packed import read_frame
+from workbench.parsing import load_file
 from workbench.runs import check_table
 
 log = logging.getLogger("workbench")
@@ -117,7 +119,7 @@ def export_run(
     folder = run_folder / "export" if out is None else Path(out)
     try:
         for name, body in content.items():
-            write_atomically(folder / name, body)
+            write_atomically(path_below(folder, name, what="A file of an export"), body)
     except OSError as error:
         raise InputError(
             f"Can't write to {str(folder)!r}: {error.strerror}. Choose another folder with --out."
@@ -162,8 +164,8 @@ def _items(folder: Path) -> dict[str, _Item]:
         reason = "it has no manifest.json" if folder.is_dir() else "there is no such folder"
         raise InputError(f"{str(folder)!r} is no run: {reason}. Give the folder that workbench diagnose wrote.")
     try:
-        content = json.loads(manifest.read_text("utf-8"))
-    except ValueError:
+        content = load_file(manifest)
+    except InputError:
         content = None
     if not isinstance(content, dict) or "versions" not in content:
         raise InputError(f"{str(manifest)!r} is not the manifest of a run. Make the run again.")
@@ -222,10 +224,7 @@ def read_figure(path: Path) -> dict[str, Any]:
     import plotly.graph_objects as go
 
     again = "Make the run's figures again."
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(f"{str(path)!r} can't be read as JSON ({type(error).__name__}). {again}") from None
+    content = load_file(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise InputError(f"{str(path)!r} is no figure of Plotly: it has no list of traces. {again}")
     for trace in content["data"]:
@@ -324,13 +323,8 @@ def _tables(item: _Item, formats: Sequence[str], inches: float, folder: Path) ->
 
 
 def _frame_csv(path: Path) -> bytes:
-    import pandas as pd
-
     check_table(path)
-    try:
-        frame = pd.read_parquet(path)
-    except (ValueError, OSError) as error:
-        raise InputError(f"{str(path)!r} is no Parquet file ({type(error).__name__}). Finish the run again.") from None
+    frame = read_frame(path)
     buffer = io.StringIO()
     frame.to_csv(buffer, index=False, lineterminator="\n")
     return buffer.getvalue().encode()

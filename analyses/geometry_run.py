@@ -142,6 +142,7 @@ def measure_geometry(
         the only one of its tier.
     """
     wanted = corpus.check_languages(languages) if languages is not None else corpus.languages
+    reference = corpus.check_languages([reference])[0]
     _, known = tier_map(tiers)
     own = {code: known[code] for code in wanted if known.get(code)}
     missing = [code for code in wanted if code not in own]

@@ -19,6 +19,7 @@ from analyses.prevalence_figure import LEGEND
 from analyses.theme import TEMPLATE, Style, label, language_name, language_style, tier_style
 from workbench.arrays import ArrayLike, as_labels, as_matrix
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 MapMethod = Literal["umap", "pca", "tsne"]
 
@@ -114,7 +115,7 @@ def trust(
         raise InputError(f"A map of shape {plane.shape} came for {len(points)} points; give two columns.")
     rows = np.arange(len(points))
     if len(points) > _TRUST_SAMPLE:
-        rows = np.sort(np.random.default_rng([seed, 54]).permutation(len(points))[:_TRUST_SAMPLE])
+        rows = np.sort(seeded(seed, 54).permutation(len(points))[:_TRUST_SAMPLE])
     k = max(1, min(neighbours, (len(rows) - 1) // 3))
     return float(trustworthiness(points[rows], plane[rows], n_neighbors=k))
 

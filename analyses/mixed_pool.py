@@ -24,6 +24,7 @@ from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError
 from workbench.metrics import LIST_DEPTH, Placements
 from workbench.pools import search
+from workbench.splits import generator as seeded
 from workbench.towers.base import Tower
 
 PoolTies = Literal["random", "index"]
@@ -156,7 +157,7 @@ def rank_mixed(
     if ties == "index":
         found = search(images, texts, depth)
         return found.candidates, found.similarity
-    order = np.random.default_rng([seed, 16]).permutation(len(texts))
+    order = seeded(seed, 16).permutation(len(texts))
     found = search(images, texts[torch.from_numpy(order)], depth)
     return order[found.candidates], found.similarity
 

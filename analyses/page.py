@@ -1,6 +1,5 @@
 """The page of a diagnosis: which analyses it shows, in which order, and what a reader must know beside them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from analyses.diagnosis.verdict import Verdict, check_settings
 from analyses.report import write_report
 from analyses.rescue import rescue_figure, rescue_grid
 from workbench.corpora.base import Corpus
+from workbench.parsing import load_file
 from workbench.retrieval import METRICS, Bootstrap
 from workbench.runs import Run
 from workbench.sweep_frame import DIRECTIONS, scores_by_image
@@ -87,7 +87,7 @@ def write_page(run: Run, result: SweepResult, corpus: Corpus, verdict: Verdict, 
     ]
     for analysis in analyses:
         analysis.save(run.folder / "figures")
-    manifest = json.loads((run.folder / "manifest.json").read_text("utf-8"))
+    manifest = load_file(run.folder / "manifest.json", finite=False)
     report = write_report(
         run.folder / "report.html",
         title=f"Where {frame['tower'].iloc[0]} fails, on {corpus.name}",

@@ -1,9 +1,11 @@
 """Interventions by a short name, for the command line: ``parallel:en,mean:HRL,random:en,noise,mid:en``."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from workbench.errors import InputError, suggest
 from workbench.intervention import Intervention
+from workbench.language_codes import own_code
 
 HELP = (
     "parallel:LANG (the same caption's row in LANG), mean:LANG+LANG or mean:TIER (mean over languages), "
@@ -31,6 +33,7 @@ def default_names(
     pivot : str, optional
         Language whose captions are the gallery; it can be no source.
     """
+    source, pivot = own_code(source), pivot and own_code(pivot)
     own = tiers.get(source)
     members = [code for code, tier in tiers.items() if tier == own and code in available and code != pivot]
     mean = [f"mean:{'+'.join(members)}"] if len(members) > 1 else []
@@ -76,14 +79,16 @@ def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> In
     if not rest:
         raise InputError(f"The intervention {name!r} needs a language, such as {kind}:en.")
     if kind == "mean":
-        members = tuple(language for language, tier in tiers.items() if tier == rest)
-        return MeanEOS(members or tuple(rest.split("+")))
+        members = tuple(language for language, tier in tiers.items() if tier == rest.strip())
+        return MeanEOS(members or tuple(own_code(part, f"A language of {name!r}") for part in rest.split("+")))
     if kind == "token":
         source, _, place = rest.partition(":")
-        if place and not place.removeprefix("-").isdecimal():
+        if place and not re.fullmatch(r"-?[0-9]{1,9}", place):
             raise InputError(f"The intervention {name!r} needs a number, such as token:en:0 or token:en:-1.")
+        source = own_code(source, f"The language of {name!r}")
         return ContentToken(source, int(place) if place else "random")
-    return {"parallel": ParallelEOS, "random": RandomEOS, "mid": MidToken}[kind](rest)
+    source = own_code(rest, f"The language of {name!r}")
+    return {"parallel": ParallelEOS, "random": RandomEOS, "mid": MidToken}[kind](source)
 
 
 def _eraser(name: str, rest: str, languages: tuple[str, ...]) -> Intervention:
@@ -93,6 +98,6 @@ def _eraser(name: str, rest: str, languages: tuple[str, ...]) -> Intervention:
     kind, _, rank = rest.partition("-")
     if kind == "leace" and not rank:
         return Erase(LEACE(), languages)
-    if kind not in ("inlp", "random") or not rank.isdigit():
+    if kind not in ("inlp", "random") or not re.fullmatch("[0-9]{1,9}", rank):
         raise InputError(f"There is no eraser {name!r}. Use erase:leace, erase:inlp-RANK or erase:random-RANK.")
     return Erase(INLP(int(rank)) if kind == "inlp" else RandomAblation(int(rank)), languages)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 
 def jackknife_groups(n: int, groups: int, seed: int, *, least_kept: int = 2) -> list[Int[np.ndarray, " own"]]:
@@ -25,7 +26,7 @@ def jackknife_groups(n: int, groups: int, seed: int, *, least_kept: int = 2) -> 
     groups = min(groups, n)
     if groups < 2 or n - -(-n // groups) < least_kept:
         return []
-    return np.array_split(np.random.default_rng([seed, 11]).permutation(n), groups)
+    return np.array_split(seeded(seed, 11).permutation(n), groups)
 
 
 def jackknife_interval(
@@ -53,7 +54,7 @@ def circle_turns(
 
     No two languages are turned alike, so no caption keeps its partner.
     """
-    generator = np.random.default_rng([seed, 13])
+    generator = seeded(seed, 13)
     order = generator.permutation(n)
     if languages > n:
         return order, generator.integers(n, size=(draws, languages))

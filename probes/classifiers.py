@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from workbench.arrays import ArrayLike, as_array, as_labels, as_matrix, check_rows, constant_columns
 from workbench.errors import InputError, suggest
 from workbench.retrieval import Bootstrap
+from workbench.splits import generator as seeded
 from workbench.splits import split_by_image
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def compare_classifiers(
     train, test = split_by_image(groups, test_share=test_share, seed=seed)
     check_training_side(matrix[train], codes[train], classes)
     correct_by_image = _ImageAccuracy(groups[test], resamples, seed)
-    generator = np.random.default_rng([seed, 31])
+    generator = seeded(seed, 31)
     random_labels = np.empty_like(codes)
     for side in (train, test):
         random_labels[side] = generator.permutation(codes[side])

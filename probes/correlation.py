@@ -16,6 +16,7 @@ from jaxtyping import Float
 from probes._checks import named
 from probes._resampling import check_count
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 _LEAST = 4
 
@@ -103,7 +104,7 @@ def correlate(
     if exact:
         orders = np.array(list(itertools.permutations(range(len(names)))))
     else:
-        generator = np.random.default_rng([seed, 17])
+        generator = seeded(seed, 17)
         orders = np.stack([generator.permutation(len(names)) for _ in range(draws)])
     ranks = _ranks(first), _ranks(second)
     pearson, spearman = _pearson(first, second), _pearson(*ranks)

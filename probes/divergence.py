@@ -32,6 +32,7 @@ from probes._resampling import Estimates, mean_over_captions
 from probes.correlation import Correlation, correlate
 from workbench.errors import InputError
 from workbench.languages import COMMON_CRAWL_SHARE
+from workbench.splits import generator as seeded
 
 Distance = Literal["cosine", "l2", "relative", "whitened"]
 
@@ -140,7 +141,7 @@ def divergence_by_depth(
     found = np.full((len(chosen), len(rows.depths), rows.n), math.nan)
     unrelated = np.full(found.shape[:2], math.nan)
     shrinkage = np.full(len(rows.depths), math.nan)
-    other = derangement(rows.n, np.random.default_rng([seed, 19]))
+    other = derangement(rows.n, seeded(seed, 19))
     undefined = []
     for k, block in rows.each_depth():
         root = None

@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import norm as sparse_norm
 
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 _SMALLEST = 10
 
@@ -91,7 +92,7 @@ def token_information(
     if not np.isfinite(targets).all():
         raise InputError("The embeddings of the images hold NaN or infinity.")
     counts = _weighted_counts(ids, mask)
-    order = np.random.default_rng(seed).permutation(n)
+    order = seeded(seed).permutation(n)
     scores = np.zeros(n)
     for fold in range(folds):
         held_out = np.sort(order[fold::folds])

@@ -16,6 +16,7 @@ from probes._resampling import Estimates, mean_over_captions
 from probes.modality_gap import unit_rows
 from workbench.arrays import ArrayLike, as_matrix, check_rows
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 CUTOFFS = (1, 5, 10, 50)
 _BLOCK = 2**23  # similarities held at once
@@ -127,7 +128,7 @@ def jaccard_of_lists(
     wanted = _check_cutoffs(cutoffs, gallery)
     if max(wanted) > first.shape[1]:
         raise InputError(f"Lists of {first.shape[1]} candidates came, too short for K = {max(wanted)}.")
-    other = derangement(len(first), np.random.default_rng([seed, 23]))
+    other = derangement(len(first), seeded(seed, 23))
     by_query = np.stack([_jaccard(first[:, :k], second[:, :k]) for k in wanted])
     unrelated = np.array([_jaccard(first[:, :k], second[other, :k]).mean() for k in wanted])
     chance = np.array([chance_jaccard(k, gallery) for k in wanted])

@@ -30,6 +30,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 EPSILON = 1e-9
 """What a share of zero is replaced by before the logarithm. The others are not renormalised."""
@@ -192,7 +193,7 @@ def sampling_null(
 
 def _simulated(k: int, share: float, prior: float, draws: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Values of DLBKL and their probabilities: both one-group lists exactly, mixed ones by simulation."""
-    orders = np.random.default_rng([seed, k]).random((draws, k)) < share
+    orders = seeded(seed, k).random((draws, k)) < share
     orders = orders[orders.any(1) & ~orders.all(1)]
     alone = np.stack([np.ones(k, dtype=bool), np.zeros(k, dtype=bool)])
     chances = np.array([share**k, (1 - share) ** k])

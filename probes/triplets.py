@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.errors import InputError, suggest
+from workbench.splits import generator as seeded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,7 +196,7 @@ def sample_triplets(images: "pd.DataFrame", queries: "pd.DataFrame | None" = Non
         if empty:
             left_out[empty[0]] = left_out.get(empty[0], 0) + 1
             continue
-        generator = np.random.default_rng([seed, place])
+        generator = seeded(seed, place)
         drawn = [records[int(pool[generator.integers(len(pool))])] for pool in choices]
         rows.append([cell for cells in (query, *drawn) for cell in cells])
     if not rows:

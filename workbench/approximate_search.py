@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 
 from workbench.errors import InputError
 from workbench.pools import Embeddings, Found, Rows, search
+from workbench.splits import generator as seeded
 
 Kind = Literal["ivf", "hnsw"]
 
@@ -101,7 +102,7 @@ def search_approximately(
         part = slice(start, start + len(block))
         lists[1][part], lists[0][part] = index.search(block.numpy(), k)
     candidates, similarity = _ordered(*lists)
-    checked = np.sort(np.random.default_rng(seed).permutation(len(asked))[:check])
+    checked = np.sort(seeded(seed).permutation(len(asked))[:check])
     wanted = torch.as_tensor(checked)
     sample = torch.cat(
         [
@@ -155,7 +156,7 @@ def _build(faiss: Any, rows: Rows, kind: Kind, cells: int | None, effort: int, k
 def _sample(rows: Rows, most: int, seed: int) -> Float[np.ndarray, "row d"]:
     """Up to ``most`` rows to train on, drawn without regard to their order."""
     chosen = np.zeros(len(rows), dtype=bool)
-    chosen[np.random.default_rng([seed, 1]).permutation(len(rows))[:most]] = True
+    chosen[seeded(seed, 1).permutation(len(rows))[:most]] = True
     return np.concatenate([block.numpy()[chosen[start : start + len(block)]] for start, block in rows.blocks(8192)])
 
 

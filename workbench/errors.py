@@ -5,6 +5,7 @@ line prints its message as one line and exits with 2. Everything else is a fault
 """
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
 
@@ -26,6 +27,7 @@ class HookError(WorkbenchError, RuntimeError):
 
 def suggest(given: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the nearest known name, or an empty string."""
-    by_lower = {str(name).lower(): str(name) for name in known}
-    near = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.5)
+    # Both are cut: the comparison takes the product of their lengths, and either may come from a file.
+    by_lower = {str(name).lower()[:100]: str(name) for name in itertools.islice(known, 2000)}
+    near = difflib.get_close_matches(str(given).lower()[:100], by_lower, n=1, cutoff=0.5)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -203,9 +203,10 @@ class Intervention(ABC):
 
     def new_rows(self, clean: Rows, depth: int, context: Context) -> Rows:
         """Call :meth:`rows` for clean rows and check what it returns."""
-        context.clean = clean
-        # A copy, so that a rule may work in place: else the clean rows would change too, and nothing seem patched.
-        return checked_rows(self.rows(clean.clone(), depth, context), clean, depth)
+        # Copies, so that a rule may work in place: else the clean rows would change too, and nothing seem patched.
+        own = context.at(context.captions)
+        own.clean = clean
+        return checked_rows(self.rows(clean.clone(), depth, own), clean, depth)
 
     def describe(self) -> dict[str, object]:
         """Everything that decides what the rule does, for the manifest and for telling two runs apart.

@@ -10,12 +10,18 @@ in one and low in another), so a map always has a name and no map is a default t
 Codes are those of Crossmodal-3600: ISO 639-1 where it exists, ``fil`` and ``quz`` otherwise.
 """
 
-import json
-from collections.abc import Mapping
+import difflib
+import logging
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from workbench.errors import InputError, suggest
+from workbench.files import as_path
+from workbench.language_codes import languages, own_codes, recognise
+from workbench.parsing import load_file
+
+log = logging.getLogger(__name__)
 
 # Share of Common Crawl CC-MAIN-2025-18 in percent, and the tier (S0 table 3; S0-19).
 _COMMON_CRAWL: dict[str, tuple[str, float]] = {
@@ -124,16 +130,40 @@ def tier_map(name_or_path: str | Path | Mapping[str, str]) -> tuple[str, dict[st
     """
     if isinstance(name_or_path, Mapping):
         return "custom", _checked(dict(name_or_path), "The tier map")
-    path = Path(name_or_path)
+    path = as_path(name_or_path, "The tier map")
     if path.suffix == ".json":
         if not path.is_file():
             raise InputError(f"There is no tier map file {str(path)!r}.")
-        try:
-            content = json.loads(path.read_text("utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
-            raise InputError(f"The tier map {str(path)!r} is not JSON: {error}.") from None
-        return path.stem, _checked(content, f"The tier map {str(path)!r}")
+        what = f"The tier map {str(path)!r}"
+        return path.stem, _checked(load_file(path, what), what)
     return str(name_or_path), tiers(str(name_or_path))
+
+
+def say_tiers(name: str, tiers: Mapping[str, str], languages: Iterable[str]) -> None:
+    """Log what a tier map names and a run lacks, and the reverse: neither takes part in a comparison of tiers.
+
+    Parameters
+    ----------
+    name : str
+        Of the map. One that is published names languages that few corpora have, so only one's own is held to it.
+    tiers : mapping of str to str
+    languages : iterable of str
+        Of the run.
+    """
+    there = list(languages)
+    absent = [] if name in _TIER_MAPS else [language for language in tiers if language not in there]
+    if absent:
+        log.info("%s", f"The tier map {name!r} names {', '.join(map(_guessed, absent))}: not among the languages here.")
+    bare = [language for language in there if language not in tiers]
+    if bare:
+        log.info("%s", f"The tier map {name!r} gives no tier to {', '.join(bare)}, which count in no tier.")
+
+
+def _guessed(code: str) -> str:
+    if recognise(code) is not None:
+        return code
+    near = difflib.get_close_matches(code.lower(), list(languages()), n=1, cutoff=0.5)
+    return f"{code} (a code of no language known here; {near[0]}?)" if near else code
 
 
 def _checked(content: object, what: str) -> dict[str, str]:
@@ -143,4 +173,5 @@ def _checked(content: object, what: str) -> dict[str, str]:
     for language, tier in content.items():
         if not (isinstance(language, str) and isinstance(tier, str) and tier.strip()):
             raise InputError(f"{what} gives {language!r} the tier {tier!r}. {legal}")
-    return content
+    own = own_codes(content, what)
+    return {own[language]: tier.strip() for language, tier in content.items()}

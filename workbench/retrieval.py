@@ -11,6 +11,7 @@ percentile bootstrap over images; every arm sees the same resamples, so that the
 the paired one (AMB-36).
 """
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +22,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from workbench.errors import InputError, suggest
+from workbench.splits import generator as seeded
 
 Ties = Literal["optimistic", "expected", "pessimistic"]
 Direction = Literal["i2t", "t2i"]
@@ -112,7 +114,7 @@ def check_ties(ties: str) -> Ties:
 def split_cutoff(metric: str) -> tuple[str, int | None]:
     """Split ``"R@5"`` into ``("R", 5)``; the number is None where there is no legal one."""
     name, _, k = metric.partition("@")
-    return name, int(k) if k.isascii() and k.isdecimal() and int(k) > 0 else None
+    return name, int(k) if re.fullmatch("[0-9]{1,9}", k) and int(k) > 0 else None
 
 
 def _inverse(rank: np.ndarray, k: int | None) -> np.ndarray:
@@ -336,7 +338,7 @@ class Bootstrap:
             raise InputError(f"An interval needs at least 2 images; {n} came.")
         if resamples < 1 or not 0 < level < 1:
             raise InputError(f"resamples={resamples} and level={level} came; use at least 1, and between 0 and 1.")
-        generator = np.random.default_rng([seed, 36])
+        generator = seeded(seed, 36)
         # How often each image is drawn is all that a mean depends on.
         self.weights = generator.multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
         # What two more images weigh, one of either extreme. A generator of its own leaves the resamples as they are.

@@ -28,7 +28,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from workbench.errors import InputError
-from workbench.files import check_writable, write_atomically
+from workbench.files import check_writable, path_below, write_atomically
+from workbench.parsing import load_file
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class Run:
 
     def _check_same(self, path: Path) -> None:
         try:
-            manifest = json.loads(path.read_text("utf-8"))
+            manifest = load_file(path)
             old = _with_versions(dict(manifest["config"]), dict(manifest["versions"]), manifest["schema"])
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{str(path)!r} is not the manifest of a run. Choose another folder with --out.") from None
@@ -155,20 +156,18 @@ class Run:
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file of the run, whole or not at all."""
-        write_atomically(self.folder / name, text.encode())
-        return self.folder / name
+        return self.write_bytes(name, text.encode())
 
     def write_bytes(self, name: str, content: bytes) -> Path:
         """Write a binary file of the run, whole or not at all."""
-        write_atomically(self.folder / name, content)
-        return self.folder / name
+        path = path_below(self.folder, name, what="A file of a run")
+        write_atomically(path, content)
+        return path
 
     # -- cells -----------------------------------------------------------------------------------
 
     def _cell_path(self, name: str) -> Path:
-        if not name or not all(letter.isalnum() or letter in "-_.+" for letter in name) or name[0] == ".":
-            raise InputError(f"A language or cell can't be called {name!r}; use letters, digits, '-' and '_'.")
-        return self.folder / "cells" / f"{name}.safetensors"
+        return path_below(self.folder / "cells", name, ".safetensors", "A language or cell")
 
     def read_cell(self, name: str) -> dict[str, np.ndarray] | None:
         """Return a finished cell; None if it is absent, belongs to other inputs, or is damaged, which is said."""
@@ -279,5 +278,6 @@ def _is_fresh(folder: Path) -> bool:
 
 def default_folder(command: str, tower: str, corpus: str, config: Mapping[str, Any]) -> Path:
     """Name a run after what it is: the same question gets the same folder, so asking again resumes."""
-    words = "-".join("".join(c if c.isalnum() else "-" for c in Path(word).name) for word in (command, tower, corpus))
+    names = (Path(word).name[:40] for word in (command, tower, corpus))
+    words = "-".join("".join(c if c.isalnum() else "-" for c in name) for name in names)
     return Path("runs") / f"{words}-{key_of(_with_versions(config, versions()))[:8]}"

@@ -25,6 +25,7 @@ from workbench.corpora.base import Corpus, Protocol, check_protocol
 from workbench.errors import InputError, suggest
 from workbench.estimates import Estimate, Estimates, estimates_of
 from workbench.gallery import check_gallery, embed_gallery, gallery_name, pivot_of
+from workbench.languages import say_tiers
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.late_interaction import MultiVectors, maxsim
 from workbench.metrics import Placements, Targets, parse_metric
@@ -164,7 +165,9 @@ def estimate_retrieval(
     table = estimates_of(tower.name, corpus, tier_map, resamples, seed, gallery=against)
     embedded = embed(tower, corpus, wanted, check_protocol(protocol), pivot, progress)
     every = bool(names & {"recall", "NDCG", "NDCG-list"})
-    fill = _Filler(table, resolve_tier_map(tier_map)[1], protocol, chosen, rules)
+    map_name, tiers = resolve_tier_map(tier_map)
+    say_tiers(map_name, tiers, wanted)
+    fill = _Filler(table, tiers, protocol, chosen, rules)
     steps: list[tuple[Pool, Direction]] = [
         (place, way) for place in places for way in ways if place == "language" or way == "i2t"
     ]

@@ -10,6 +10,22 @@ from jaxtyping import Bool, Int, Shaped
 
 from workbench.errors import InputError
 
+LARGEST_SEED = 2**32 - 1
+"""Every library that draws takes a seed up to this one."""
+
+
+def check_seed(seed: int) -> int:
+    """Return a seed, or say which ones there are."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
+        shown = str(seed) if not isinstance(seed, int) or abs(seed) < 10**20 else f"of {len(hex(seed)) - 2} hex digits"
+        raise InputError(f"The seed {shown} came; a seed is a whole number from 0 to {LARGEST_SEED:,}, such as 0.")
+    return int(seed)
+
+
+def generator(seed: int, *purpose: int) -> np.random.Generator:
+    """Return a generator that depends on a seed and on what it is for."""
+    return np.random.default_rng([check_seed(seed), *purpose] if purpose else check_seed(seed))
+
 
 def split_by_image(
     images: Shaped[np.ndarray, " row"], *, test_share: float = 0.5, seed: int = 0
@@ -45,7 +61,9 @@ def split_by_image(
         raise InputError(f"test_share={test_share} came; it is a share of the images, between 0 and 1.")
     if not 1 <= np.ceil(test_share * n) < n:
         raise InputError(f"test_share={test_share} leaves no image to fit on out of {n}. Use a smaller one.")
-    _, held_out = next(GroupShuffleSplit(1, test_size=test_share, random_state=seed).split(images, groups=images))
+    _, held_out = next(
+        GroupShuffleSplit(1, test_size=test_share, random_state=check_seed(seed)).split(images, groups=images)
+    )
     test = np.zeros(len(images), dtype=bool)
     test[held_out] = True
     return ~test, test
@@ -76,4 +94,4 @@ def image_folds(images: Shaped[np.ndarray, " row"], folds: int, *, seed: int = 0
     if not 2 <= folds <= len(names):
         raise InputError(f"{folds} folds came for {len(names)} images; use at least 2, and at most one an image.")
     dealt = np.arange(len(names)) % folds
-    return np.random.default_rng([seed, 15]).permutation(dealt)[place]
+    return generator(seed, 15).permutation(dealt)[place]

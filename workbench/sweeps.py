@@ -21,9 +21,11 @@ from workbench.errors import InputError
 from workbench.gallery import check_gallery, embed_gallery, gallery_name
 from workbench.hooks import present
 from workbench.intervention import Context, Intervention, Site, check_interventions
+from workbench.languages import say_tiers
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.retrieval import first_places, rank, settle, top_images, unit
 from workbench.runs import Run
+from workbench.splits import check_seed
 from workbench.sweep_frame import LanguageCell, SweepSettings, tidy_frame
 from workbench.towers.base import Tower, describe_tower
 from workbench.towers.tokens import Tokens
@@ -183,6 +185,7 @@ def make_settings(
     sources = [source for source, _ in _sources(chosen)]
     corpus.check_parallel(list(dict.fromkeys([*wanted, *sources])), protocol)
     map_name, tiers = resolve_tier_map(tier_map)
+    say_tiers(map_name, tiers, wanted)
     gallery = gallery_name(tower, corpus, pivot)
     check_gallery(gallery, wanted, chosen)
     if batch_size is not None and batch_size < 1:
@@ -196,7 +199,7 @@ def make_settings(
         tiers={language: tiers[language] for language in wanted if language in tiers},
         protocol=protocol,
         gallery=gallery,
-        seed=seed,
+        seed=check_seed(seed),
         resamples=resamples,
         batch_size=batch_size,
     )

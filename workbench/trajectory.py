@@ -24,9 +24,10 @@ from tqdm.auto import tqdm
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
-from workbench.files import write_atomically
+from workbench.files import path_below, write_atomically
 from workbench.hooks import HookManager, present, within
 from workbench.intervention import Site
+from workbench.parsing import load_file
 from workbench.retrieval import first_places
 from workbench.runs import checksum, key_of, read_header, sealed
 from workbench.towers.base import Tower
@@ -200,7 +201,7 @@ def capture(
     ids = caption_ids(corpus, wanted[0], protocol)
     stacks = []
     for language in tqdm(wanted, desc="capture", disable=not progress):
-        path = None if folder is None else folder / f"{language}.safetensors"
+        path = None if folder is None else _language_file(folder, language)
         if path is not None and _is_whole(path, language, chosen, (len(ids), tower.width), entry["key"]):
             continue
         texts, _ = corpus.texts(language, protocol)
@@ -229,20 +230,20 @@ def open_trajectory(
     InputError
         If the folder holds no trajectory, a file of it is truncated, or something asked for is not there.
     """
-    import pyarrow.parquet as pq
-
     folder = Path(folder)
     if not (folder / "trajectory.json").is_file():
         raise InputError(f"{str(folder)!r} holds no trajectory: it has no trajectory.json. `capture` writes one.")
     key = _entry(folder)
     try:
-        ids = [str(name) for name in pq.read_table(folder / "captions.parquet")["caption"].to_pylist()]
-    except (OSError, ValueError, KeyError) as error:
+        ids = _caption_names(folder / "captions.parquet")
+    except InputError as error:
         raise InputError(
             f"The trajectory {str(folder)!r} lacks the names of its captions (captions.parquet: "
             f"{str(error).splitlines()[0]}). Capture it again into the same folder: finished languages are kept."
         ) from None
-    present = [language for language in key["languages"] if (folder / f"{language}.safetensors").is_file()]
+    present = [language for language in key["languages"] if _language_file(folder, language).is_file()]
+    if not present:
+        raise InputError(f"The trajectory {str(folder)!r} has no finished language. Capture it again.")
     wanted = list(present if languages is None else languages)
     for language in wanted:
         if language not in present:
@@ -260,7 +261,7 @@ def open_trajectory(
         if absent:
             raise InputError(f"The trajectory {str(folder)!r} has no caption {absent[0]!r}.")
         rows = [place[name] for name in captions]
-    files = [folder / f"{language}.safetensors" for language in wanted]
+    files = [_language_file(folder, language) for language in wanted]
     whole = _labelled(_lazy(files, len(ids), key["depths"], key["dtype"]), wanted, ids, key["depths"], key)
     part = whole if depths is None else whole.sel(depth=chosen)
     return part if rows is None else part.isel(caption=rows)
@@ -274,6 +275,21 @@ def caption_ids(corpus: Corpus, language: str, protocol: Protocol) -> list[str]:
         k = seen[row] = seen.get(row, -1) + 1
         names.append(corpus.image_ids[row] + (f"#{k}" if k else ""))
     return names
+
+
+def _caption_names(path: Path) -> list[str]:
+    from workbench.corpora.records import read_table
+
+    table = read_table(path)
+    table.need(["caption"])
+    names = table.values("caption")
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise InputError("it does not name each caption once, by a text")
+    return names
+
+
+def _language_file(folder: Path, language: object) -> Path:
+    return path_below(folder, language, ".safetensors", "A language of a trajectory")
 
 
 def _tensor_name(depth: int) -> str:
@@ -311,7 +327,7 @@ def _entry(folder: Path) -> dict[str, Any]:
     """Read what a folder says of its trajectory."""
     path = folder / "trajectory.json"
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = load_file(path)
         depths, languages = found["depths"], found["languages"]
         fits = all(isinstance(found[name], str) for name in ("tower", "weights", "corpus", "site", "protocol", "key"))
         fits &= isinstance(depths, list) and all(type(depth) is int and 0 <= depth < 10_000 for depth in depths)

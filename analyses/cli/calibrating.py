@@ -14,7 +14,7 @@ def calibrate(
     weak: Annotated[
         bool, typer.Option("--weak", help="Draw strengths from 0 up, to see what weak faults are called.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Draws the towers.")] = 0,
+    seed: Annotated[int, typer.Option(help="Draws the towers.", min=0, max=2**32 - 1)] = 0,
     out: Annotated[Path, typer.Option(help="Folder; a killed study goes on from there.")] = Path("runs/calibration"),
     as_json: Json = False,
 ) -> None:

@@ -34,7 +34,10 @@ OneDepth = Annotated[
     ),
 ]
 Source = Annotated[str, typer.Option(help="The language that works, where the donor rows come from.")]
-Seed = Annotated[int, typer.Option(help="Decides derangements, noise, splits and bootstrap.")]
+Seed = Annotated[
+    int,
+    typer.Option(help="Decides derangements, noise, splits and bootstrap.", min=0, max=2**32 - 1, metavar="INTEGER"),
+]
 
 
 def _checked_out(out: Path | None) -> Path | None:

@@ -29,6 +29,7 @@ from analyses.comparison import beside_published
 from analyses.report import write_report
 from workbench.corpora.base import check_protocol
 from workbench.errors import InputError
+from workbench.parsing import load_file
 from workbench.runs import Run
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ def _finish(
     for analysis in analyses:
         analysis.save(run.folder / "figures")
     run.finish(notes, [f"figures/{analysis.name}.csv" for analysis in analyses])
-    manifest = json.loads((run.folder / "manifest.json").read_text("utf-8"))
+    manifest = load_file(run.folder / "manifest.json", finite=False)
     report = write_report(
         run.folder / "report.html",
         title=headline,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from analyses.diagnosis.study_figures import study_analyses
 from workbench.corpora.reading import read_lines
 from workbench.errors import InputError
 from workbench.files import check_writable, write_atomically, writing
+from workbench.parsing import loads
 from workbench.runs import key_of, versions
 
 log = logging.getLogger("workbench")
@@ -22,10 +24,7 @@ log = logging.getLogger("workbench")
 def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_json: bool) -> None:
     """Run or go on with a study; finished towers are kept in ``trials.jsonl``."""
     check_writable(out)
-    try:
-        numbers = [int(word) for word in sizes.split(",")]
-    except ValueError:
-        raise InputError(f"--images is {sizes!r}. Give numbers with commas between, such as 100,500.") from None
+    numbers = parse_sizes(sizes)
     trials = design(towers, seed=seed, sizes=numbers, strengths=(0.0, 0.5) if weak else None)
     table = _go_on(trials, out)
     numbers_found = {**summary(table), "seed": seed}
@@ -51,6 +50,14 @@ def run_calibrate(towers: int, sizes: str, weak: bool, seed: int, out: Path, as_
         f"{numbers_found['false_alarms']:.1f} %, wrong names {numbers_found['wrong_name']:.1f} %\n"
         f"Towers: {out / 'trials.csv'}"
     )
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Read the option ``--images``: numbers with commas between."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,6}", word) and int(word) > 1 for word in words):
+        raise InputError(f"--images is {text[:80]!r}. Give numbers from 2 on with commas between, such as 100,500.")
+    return [int(word) for word in words]
 
 
 def _go_on(trials: list[Trial], out: Path) -> pd.DataFrame:
@@ -79,12 +86,12 @@ def _finished(path: Path, key: str) -> dict[str, dict]:
     broken = other = 0
     for line in read_lines(path):
         try:
-            entry = json.loads(line)
+            entry = loads(line, f"A line of {path}", finite=False)
             if entry["key"] == key and isinstance(entry["row"], dict):
                 done[str(entry["trial"])] = entry["row"]
             else:
                 other += 1
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             broken += 1
     if broken:
         log.warning("%d lines of %s are cut off; their towers are diagnosed again", broken, path)

@@ -13,6 +13,7 @@ from analyses.cli.options import CorpusOptions, LoadOptions, TowerOptions
 from workbench.corpora.base import Corpus, check_protocol
 from workbench.corpora.loading import corpus_languages, load_corpus
 from workbench.errors import InputError
+from workbench.language_codes import own_code
 from workbench.languages import tier_map as resolve_tier_map
 from workbench.runs import SCHEMA, Run, default_folder
 from workbench.towers import load_tower
@@ -39,9 +40,11 @@ def parse_depths(text: str, n_blocks: int) -> list[int]:
         return list(range(n_blocks + 1))
     found: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(N-\d+|N|\d+)(?:\s*(?:-|…|\.\.)\s*(N-\d+|N|\d+))?\s*", part, re.IGNORECASE)
+        match = re.fullmatch(
+            r"\s*(N-\d{1,6}|N|\d{1,6})(?:\s*(?:-|…|\.\.)\s*(N-\d{1,6}|N|\d{1,6}))?\s*", part, re.IGNORECASE
+        )
         if match is None:
-            raise InputError(f"{part!r} is no depth. {legal}")
+            raise InputError(f"{part[:80]!r} is no depth. {legal}")
         ends = [_depth(word, n_blocks) for word in match.groups() if word]
         for depth in ends:
             if not 0 <= depth <= n_blocks:
@@ -111,7 +114,7 @@ def wanted_languages(options: CorpusOptions) -> list[str]:
             f"None of the languages of the tier map {options.tier_map!r} ({', '.join(tiers)}) is in "
             f"{options.corpus!r} ({', '.join(known)}). Name some with --languages."
         )
-    return [language for language in wanted if language != options.pivot]
+    return [language for language in wanted if options.pivot is None or language != own_code(options.pivot)]
 
 
 def benchmark_options(options: CorpusOptions) -> dict[str, Any]:
@@ -134,7 +137,7 @@ def corpus_of(options: CorpusOptions, sources: tuple[str, ...] = ()) -> tuple[Co
         limit=options.limit,
         **benchmark_options(options),
     )
-    return corpus, wanted
+    return corpus, list(corpus.check_languages(wanted))
 
 
 _PLACES = ("tower", "corpus", "images", "subset", "tier_map")

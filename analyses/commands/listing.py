@@ -1,6 +1,5 @@
 """``workbench towers``, ``workbench towers check`` and ``workbench corpora``."""
 
-import json
 from importlib import resources
 from typing import Any
 
@@ -14,6 +13,7 @@ from workbench.corpora.benchmarks import BENCHMARKS, KIND_WORDS
 from workbench.corpora.loading import load_corpus
 from workbench.errors import InputError
 from workbench.languages import XM3600_LANGUAGES
+from workbench.parsing import load_file, loads
 from workbench.planning import sweep_memory
 from workbench.towers import load_tower
 from workbench.towers.base import Tower
@@ -24,7 +24,7 @@ def list_towers(as_json: bool) -> None:
     """``workbench towers``."""
     built_in = []
     for name, folder in TOWER_FOLDERS.items():
-        config = json.loads((folder / "config.json").read_text("utf-8"))
+        config = load_file(folder / "config.json")
         text = config["text_config"]
         built_in.append(
             {
@@ -77,7 +77,7 @@ def _family(kind: str, record: dict[str, Any]) -> dict[str, Any]:
 
 def coverage() -> dict[str, Any]:
     """Return what the tests verified of each family, and with which versions, as they recorded it."""
-    return json.loads(resources.files("workbench.towers").joinpath("coverage.json").read_text("utf-8"))
+    return loads(resources.files("workbench.towers").joinpath("coverage.json").read_bytes(), "coverage.json")
 
 
 def check_tower(name: str, options: LoadOptions, as_json: bool) -> None:

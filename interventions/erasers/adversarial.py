@@ -16,6 +16,7 @@ import numpy as np
 
 from interventions.erasers.base import Codes, Eraser, Matrix
 from workbench.errors import InputError
+from workbench.splits import check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,7 +95,7 @@ class AdversarialEraser(Eraser):
         y = torch.from_numpy(codes)
         # The caller's random state is not touched.
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.manual_seed(self.seed)
+            torch.manual_seed(check_seed(self.seed))
             change, adversary = _networks(rows.shape[1], self.hidden, len(self.classes_))
             self._train(x, y, change, adversary)
         with torch.no_grad():

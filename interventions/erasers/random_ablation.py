@@ -5,10 +5,9 @@ uniformly at random costs the same number of dimensions and knows nothing of lan
 take five or more and report their mean and spread.
 """
 
-import numpy as np
-
 from interventions.erasers.base import Codes, LinearEraser, Matrix, check_rank, orthonormal
 from workbench.errors import InputError
+from workbench.splits import generator as seeded
 
 
 class RandomAblation(LinearEraser):
@@ -40,7 +39,7 @@ class RandomAblation(LinearEraser):
         d = rows.shape[1]
         rank = check_rank(len(self.classes_) - 1 if self.rank is None else self.rank, d, "RandomAblation")
         # The span of Gaussian rows is uniform over subspaces (Haar), whatever basis of it is taken.
-        gaussian = np.random.default_rng([self.seed, 36]).standard_normal((rank, d))
+        gaussian = seeded(self.seed, 36).standard_normal((rank, d))
         self._orthogonal(orthonormal(gaussian), rows, self.affine)
 
 

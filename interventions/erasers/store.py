@@ -16,6 +16,7 @@ import numpy as np
 from interventions.erasers.base import Eraser
 from workbench.errors import InputError, suggest
 from workbench.files import write_atomically
+from workbench.parsing import loads
 from workbench.towers.base import Tower
 
 Place: TypeAlias = int | Literal["output"]
@@ -159,8 +160,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             f"{str(path)!r} can't be read ({error}); it is truncated or no eraser. Fit it again."
         ) from None
     try:
-        header = json.loads(text) if text else None
-    except ValueError:
+        header = loads(text, f"The header of {str(path)!r}") if text else None
+    except InputError:
         header = None
     if not isinstance(header, dict):
         raise InputError(f"{str(path)!r} is no eraser: its header does not say so. `save_eraser` writes one.")

@@ -165,8 +165,8 @@ def spoil(figure: dict[str, Any], path: str, value: Any) -> str:
 @pytest.mark.parametrize(
     ("spoiled", "message"),
     [
-        (lambda f: "{", "can't be read as JSON"),
-        (lambda f: "[" * 100_000, "can't be read as JSON"),
+        (lambda f: "{", "is not JSON"),
+        (lambda f: "[" * 100_000, "is nested more than 100 levels"),
         (lambda f: '{"data": 3}', "it has no list of traces"),
         (lambda f: json.dumps({"data": [3]}), "a trace of the type 3"),
         (lambda f: json.dumps({"data": [{"type": "scattermap"}]}), "type 'scattermap', which is not drawn for paper"),

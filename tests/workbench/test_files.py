@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import InputError
-from workbench.files import DiskError, check_writable, write_atomically
+from workbench.files import DiskError, check_writable, path_below, write_atomically
 
 OLD, NEW = b"old " * 1000, b"new " * 250_000
 
@@ -24,6 +24,24 @@ signal.signal(signal.SIGXFSZ, getattr(signal, sys.argv[2]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 write_atomically(Path(sys.argv[1]), b"new " * 250_000)
 """
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", ".", "..", "../x", "/x", "a/b", "a\\b", ".x", "x.", " x", "x ", "C:x", "~", "*", "x\0", "x\n", "\u202ex",
+     "\ud83d", "\u2028", "nul", "CON.txt", "lpt1", "é" * 120 + "x" * 15, None, 3, b"x", ["x"]],
+)  # fmt: skip
+def test_a_name_that_could_leave_its_folder_or_be_no_file_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"A tower can't be called .*: .*Files are named after it"):
+        path_below(tmp_path, name, ".json", "A tower")
+
+
+@pytest.mark.parametrize("name", ["sw", "zh-Hans", "Egyptian Arabic", "한", "a.b", "+", "x" * 250, "é" * 125])
+def test_any_other_name_is_a_file_of_its_folder(tmp_path, name):
+    path = path_below(tmp_path, name, ".json")
+    assert path.parent == tmp_path
+    write_atomically(path, b"x")
+    assert [found.name for found in tmp_path.iterdir()] == [f"{name}.json"]
 
 
 def names(folder: Path) -> list[str]:

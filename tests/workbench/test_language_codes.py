@@ -10,6 +10,7 @@ from workbench.language_codes import (
     english_name,
     languages,
     model_code,
+    own_codes,
     recognise,
     scheme_codes,
 )
@@ -96,6 +97,63 @@ def test_a_nearest_code_is_not_taken_for_the_language_itself():
 @pytest.mark.parametrize(("alias", "own"), [("iw", "he"), ("nb", "no"), ("jp", "ja"), ("tl", "fil"), ("zh-Hans", "zh")])
 def test_an_alias_is_recognised(alias, own):
     assert recognise(alias) == own
+
+
+SPELLINGS = {
+    "en": ["EN", " en", "en_US", "en-GB", "eng", "eng_Latn", "en-Latn"],
+    "zh": ["zh-hans", "ZH_CN", "zho", "cmn_Hans", "zho_hans", "zh-Hans-CN", "zh-SG"],
+    "zho_Hant": ["zh-hant", "zh_TW", "zh-HK", "zh-Hant-HK", "cmn_Hant"],
+    "sw": ["swa", "swh", "swh_Latn", "SWH_LATN", "swa_Latn", "sw-KE"],
+    "he": ["iw", "IW", "heb", "he_IL"],
+    "id": ["in", "ind_Latn"],
+    "ro": ["mo", "rum"],
+    "sat_Olck": ["sat_Beng"],
+    "no": ["nb", "nob_Latn", "nb_NO"],
+    "arz_Arab": ["arz"],
+    "arb_Latn": ["ar-Latn"],
+}
+
+
+@pytest.mark.parametrize(("own", "spelt"), [(own, spelt) for own, many in SPELLINGS.items() for spelt in many])
+def test_a_language_is_recognised_however_it_is_spelt(own, spelt):
+    assert recognise(spelt) == own
+
+
+@pytest.mark.parametrize(
+    "code",
+    # Another language in spite of its beginning, one of two, a script that is none of the table, no code at all.
+    ["zh-yue", "als", "ALS", "ace", "sr-Latn", "pa-Arab", "fa-AF", "ar-EG", "kas", "ok1", "sww", "en-x-mine", "", " "],
+)
+def test_what_may_be_another_language_is_not_recognised(code):
+    assert recognise(code) is None
+
+
+def test_no_code_of_a_benchmark_is_taken_for_another_language():
+    wrong = [
+        (code, own, recognise(spelt))
+        for scheme in SCHEMES
+        for code, own in scheme_codes(scheme).items()
+        for spelt in (code, code.lower(), code.upper(), f" {code} ", code.replace("_", "-"))
+        if recognise(spelt) not in (None, own)
+    ]
+    assert not wrong
+
+
+def test_two_spellings_of_one_language_are_refused_by_name():
+    assert own_codes(["EN", "ok1", "quz", "quy_Latn"], "x") == {
+        "EN": "en", "ok1": "ok1", "quz": "quz", "quy_Latn": "quy_Latn"
+    }  # fmt: skip
+    for pair in (["en", "EN"], ["sw", "sw "], ["zho_Hans", "zh-CN"], ["no", "nb"]):
+        with pytest.raises(InputError, match=f"x spells one language in two ways, {pair[0]!r} and {pair[1]!r}"):
+            own_codes(pair, "x")
+
+
+@pytest.mark.parametrize(
+    "code", ["", " ", "..", "../evil", "/etc/x", "a\\b", "a\nb", "a\0", "\u200b", "x" * 250, 3, None]
+)
+def test_what_can_name_no_file_can_name_no_language(code):
+    with pytest.raises(InputError, match=r"A language of x can't be called"):
+        own_codes([code], "x")
 
 
 def test_no_alias_hides_a_code_of_the_bench():

@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import InputError
+from workbench.language_codes import own_codes
 from workbench.languages import (
     COMMON_CRAWL_SHARE,
     ENGLISH_NAMES,
     HRL_6,
     LRL_5,
     XM3600_LANGUAGES,
+    say_tiers,
     tier_map,
     tiers,
 )
@@ -96,8 +98,31 @@ def test_an_unknown_map_names_the_nearest_and_what_there_is(wrong, hint):
 
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=3), st.sampled_from(["HRL", "LRL", "큰"]), min_size=1, max_size=5))
-def test_a_map_of_ones_own_comes_back_as_it_was(own):
-    assert tier_map(own) == ("custom", own)
+def test_a_map_of_ones_own_comes_back_by_the_benchs_codes_or_is_refused(own):
+    try:
+        codes = own_codes(own, "The tier map")
+    except InputError:
+        with pytest.raises(InputError):
+            tier_map(own)
+        return
+    assert tier_map(own) == ("custom", {codes[language]: tier for language, tier in own.items()})
+
+
+def test_a_language_goes_by_one_code_and_a_tier_by_one_name():
+    given_map = {"EN": "HRL", "iw": "HRL ", "zho_Hans": " HRL", "swh_Latn": "LRL", "ok1 ": "LRL"}
+    assert tier_map(given_map)[1] == {"en": "HRL", "he": "HRL", "zh": "HRL", "sw": "LRL", "ok1": "LRL"}
+    with pytest.raises(InputError, match="'he' and 'iw': both are 'he'"):
+        tier_map({"he": "HRL", "iw": "LRL"})
+
+
+def test_what_a_map_names_and_a_run_lacks_is_said_and_the_reverse(caplog):
+    with caplog.at_level("INFO", logger="workbench"):
+        say_tiers("mine", {"en": "HRL", "sww": "LRL", "ko": "HRL"}, ["en", "sw"])
+        say_tiers("s3", tiers("s3"), ["en", "sw"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "The tier map 'mine' names sww (a code of no language known here; sw?), ko: not among the languages here.",
+        "The tier map 'mine' gives no tier to sw, which count in no tier.",
+    ]
 
 
 def test_a_json_file_is_a_map_named_after_it(tmp_path):

@@ -153,7 +153,8 @@ def test_a_cell_without_a_key_is_not_reused(tmp_path):
     from safetensors.numpy import save
 
     run = Run(tmp_path, CONFIG)
-    run.write_bytes("cells/sw.safetensors", save({"x": np.zeros(2)}))
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "sw.safetensors").write_bytes(save({"x": np.zeros(2)}))
     assert run.read_cell("sw") is None
 
 

@@ -233,7 +233,8 @@ def _names(content: bytes, path: Path) -> tuple[dict, dict[str, Codes], list[str
             faults.add(f"{where} has {len(numbers)} class numbers and {len(labels)} names; they belong together.")
             continue
         wrong = [n for n in numbers if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n < len(wnids())]
-        repeated = [] if wrong else [n for n in numbers if numbers.count(n) > 1]
+        seen: set[int] = set()
+        repeated = [] if wrong else [n for n in numbers if n in seen or seen.add(n)]
         if wrong or repeated:
             faults.add(
                 f"{where} has the class number {(wrong or repeated)[0]!r}, which is wrong or there twice; they run "

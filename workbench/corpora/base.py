@@ -21,7 +21,9 @@ from PIL.Image import Image
 from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
+from workbench.files import check_name
 from workbench.language_codes import Codes, codes_of, english_name, find_language, recognise
+from workbench.texts import is_blank
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class Corpus:
         if not self.captions:
             raise InputError(f"The corpus {self.name!r} has no language. Name at least one.")
         for language, lists in self.captions.items():
+            check_name(language, f"A language of the corpus {self.name!r}", ".safetensors")
             self._check_language(language, lists)
 
     def _check_language(self, language: str, lists: tuple[tuple[str, ...], ...]) -> None:
@@ -111,7 +114,7 @@ class Corpus:
                     "language out, or leave such images out (drop_incomplete=True, --drop-incomplete)."
                 )
             for text in texts:
-                if not isinstance(text, str) or not text.strip():
+                if not isinstance(text, str) or is_blank(text):
                     raise InputError(
                         f"{self.name!r} has an empty caption in {language!r} for the image {image_id!r}. Give it "
                         "a text, or remove it."
@@ -267,9 +270,9 @@ def choose_languages(
     by_benchmark = {both.benchmark: own for own, both in codes.items()}
     found: dict[str, None] = {}
     for language in languages:
-        own = language if language in known else by_benchmark.get(language)
-        if own is None and codes:
-            own = recognise(language)
+        label = str(language).strip()
+        own = label if label in known else by_benchmark.get(label)
+        own = own or recognise(label) or next((code for code in known if code.lower() == label.lower()), None)
         if own not in known:
             raise InputError(unknown_language(corpus, language, known))
         found[own] = None

@@ -18,6 +18,7 @@ from workbench.corpora.source import Source
 from workbench.corpora.stores import Store
 from workbench.errors import InputError
 from workbench.language_codes import Codes
+from workbench.texts import is_blank
 
 _SHOWN = 20
 
@@ -208,7 +209,7 @@ def _count(code: str, codes: Codes, texts: Iterable[str], absent: int = 0) -> La
         model=codes.model,
         texts=len(texts),
         absent=absent,
-        empty=sum(not text.strip() for text in texts),
+        empty=sum(map(is_blank, texts)),
         duplicates=len(texts) - len(set(texts)),
         one_character=sum(len(text.strip()) == 1 for text in texts),
         right_to_left=sum(any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text) for text in texts),
@@ -261,6 +262,7 @@ def _check_choices(source: Any, faults: Faults, findings: _Findings) -> None:
     findings.layout, findings.published, findings.noun = source.layout, source.published, "questions"
     findings.listed, findings.missing, findings.store = len(source.questions), source.missing, source.picture
     findings.images = [question.id for question in source.questions]
+    findings.notes += source.table.notes
     groups = {(question.language, question.country) for question in source.questions}
     findings.notes.append(f"{len(groups)} pairs of a language and a country")
     for language, codes in source.codes.items():
@@ -273,6 +275,7 @@ def _check_triplets(source: Any, faults: Faults, findings: _Findings) -> None:
     findings.listed, findings.missing, findings.store = len(source.triplets), source.missing, source.store
     findings.images = list(dict.fromkeys(item.image_id for triplet in source.triplets for item in triplet.items))
     native = source.native
+    findings.notes += source.notes
     if native is None:
         findings.notes.append("no image_metadata, so there are no text queries: image to image only")
     for language, codes in source.codes.items():

@@ -19,7 +19,9 @@ from workbench.corpora.base import choose_languages
 from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError, suggest
+from workbench.files import check_name
 from workbench.language_codes import Codes
+from workbench.texts import is_blank
 
 Variant = Literal["native", "translated"]
 VARIANTS: tuple[Variant, ...] = ("native", "translated")
@@ -107,6 +109,8 @@ class ChoiceCorpus:
                 f"There is no variant {self.variant!r}.{suggest(self.variant, VARIANTS)} Use 'native' or 'translated'."
             )
         check_template(self.template)
+        for language in self.languages:
+            check_name(language, f"A language of the corpus {self.name!r}", ".safetensors")
         seen: set[str] = set()
         for question in self.questions:
             if question.id in seen:
@@ -119,7 +123,7 @@ class ChoiceCorpus:
                     "one."
                 )
             for options in (question.options, question.translated_options):
-                if len(options) != len(question.options) or len(options) < 2 or not all(options):
+                if len(options) != len(question.options) or len(options) < 2 or any(map(is_blank, options)):
                     raise InputError(f"The question {question.id!r} of {self.name!r} has the options {options}.")
 
     def __len__(self) -> int:

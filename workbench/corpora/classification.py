@@ -18,7 +18,9 @@ from workbench.corpora.base import choose_languages
 from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError
+from workbench.files import check_name
 from workbench.language_codes import Codes
+from workbench.texts import is_blank
 
 BARE = ("{}",)
 """What a language without templates is scored with: the name alone."""
@@ -79,6 +81,7 @@ class ClassificationCorpus:
                 f"{self.name!r} has {len(self.image_ids)} images and {len(self.image_classes)} classes of them."
             )
         for language, labels in self.labels.items():
+            check_name(language, f"A language of the corpus {self.name!r}", ".safetensors")
             self._check_language(language, labels)
 
     def _check_language(self, language: str, labels: tuple[str, ...]) -> None:
@@ -88,7 +91,7 @@ class ClassificationCorpus:
         if len(classes) < 2 or len(set(classes)) != len(classes):
             raise InputError(f"{self.name!r} needs two or more different classes in {language!r}, not {classes[:5]}.")
         for label in labels:
-            if not label.strip():
+            if is_blank(label):
                 raise InputError(f"{self.name!r} has an empty class name in {language!r}.")
         for template in self.templates[language]:
             if template.count("{}") != 1:

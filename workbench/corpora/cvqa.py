@@ -7,6 +7,7 @@ every accuracy is quietly 0, and hold the options as one text; the first is refu
 """
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from workbench.corpora.stores import Opener, no_image
 from workbench.corpora.subsets import resolve_subset
 from workbench.errors import InputError
 from workbench.language_codes import Codes, bench_code, codes_of
+from workbench.texts import is_blank
 
 NAME = "cvqa"
 QUESTIONS = 10_374
@@ -215,14 +217,14 @@ def _options(given: object, where: str, name: str, faults: Faults) -> tuple[str,
         faults.add(f"{where} has the {name} {given!r}; it should be a list of {_OPTIONS} texts.")
         return None
     texts = [checked_text(option, where, name, faults) for option in value]
-    if any(text is None or not text.strip() for text in texts):
+    if any(text is None or is_blank(text) for text in texts):
         faults.add(f"{where} has an empty text among its {name}.")
         return None
     return tuple(str(text).strip() for text in texts)
 
 
 def _label(given: object, where: str, faults: Faults) -> int | None:
-    label = int(given) if isinstance(given, str) and given.strip().lstrip("-").isdecimal() else given
+    label = int(given) if isinstance(given, str) and re.fullmatch(r"\s*-?[0-9]{1,9}\s*", given) else given
     if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < _OPTIONS:
         hidden = " The answers are hidden in early revisions of CVQA; take a later one." if label == -1 else ""
         faults.add(f"{where} has the Label {given!r}; it should be 0, 1, 2 or 3.{hidden}")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from PIL.Image import Image
 
 from workbench.builtin import CORPUS_FILE, DRAWS_FILE
-from workbench.corpora.base import Corpus, keep_complete, unknown_language
+from workbench.corpora.base import Corpus, choose_languages, keep_complete
 from workbench.corpora.images import open_image
 from workbench.errors import InputError
 from workbench.languages import XM3600_LANGUAGES
@@ -42,10 +42,9 @@ def load_emoji36(
     """
     if drawing not in DRAWINGS:
         raise InputError(f"emoji-36 has no drawing {drawing!r}. Drawings: {', '.join(DRAWINGS)}.")
-    wanted = XM3600_LANGUAGES if languages is None else tuple(dict.fromkeys(languages))
-    for language in wanted:
-        if language not in XM3600_LANGUAGES:
-            raise InputError(unknown_language("emoji-36", language, XM3600_LANGUAGES))
+    wanted = XM3600_LANGUAGES
+    if languages is not None:
+        wanted = choose_languages("emoji-36", languages, XM3600_LANGUAGES, {})
     columns = ["id", drawing, *(f"name_{language}" for language in wanted)]
     columns += [f"keywords_{language}" for language in wanted] if with_keywords else []
     table = pq.read_table(CORPUS_FILE, columns=columns)

@@ -9,7 +9,6 @@ caption is a text or a list of texts. Every line needs every language; ``drop_in
 lines that lack one. A table of your own is read by :mod:`workbench.corpora.table`.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,8 @@ from workbench.corpora.base import Corpus
 from workbench.corpora.reading import Faults, as_id, checked_text, decode, parse_once
 from workbench.corpora.source import Captions, Source, build_corpus
 from workbench.errors import InputError
-from workbench.language_codes import codes_of
+from workbench.language_codes import Codes, codes_of, own_codes
+from workbench.parsing import loads
 
 FILE = "captions.jsonl"
 _SHAPE = 'A line is {"image": "a.jpg", "captions": {"en": "a text", "sw": "a text"}}.'
@@ -88,16 +88,17 @@ def open_folder(place: Path, faults: Faults) -> Source:
             files[entry.image_id] = inside(root, entry.image, path)
         except InputError as error:
             missing[entry.image_id] = str(error)
-    known = dict.fromkeys(language for entry in entries for language in entry.captions)
+    spelt = dict.fromkeys(language for entry in entries for language in entry.captions)
+    named = {own: language for language, own in own_codes(spelt, repr(str(path))).items()}
 
     def read(language: str, _: Faults) -> Captions:
-        return [entry.captions.get(language, ()) for entry in entries]
+        return [entry.captions.get(named[language], ()) for entry in entries]
 
     return Source(
         benchmark=root.name,
         layout=f"folder with {FILE}",
         image_ids=tuple(entry.image_id for entry in entries),
-        codes={language: codes_of(language) for language in known},
+        codes={own: Codes(language, codes_of(own).model) for own, language in named.items()},
         read=read,
         store=files.get,
         missing=missing,
@@ -115,9 +116,9 @@ def _parse(content: bytes, path: Path) -> tuple[list[_Entry], list[str]]:
 
 def _entry(line: str, where: str, faults: Faults) -> _Entry | None:
     try:
-        entry = json.loads(line)
-    except ValueError as error:
-        faults.add(f"{where} is not JSON ({error}); the file may be truncated. {_SHAPE}")
+        entry = loads(line, where)
+    except InputError as error:
+        faults.add(f"{error} {_SHAPE}")
         return None
     if not isinstance(entry, dict) or not isinstance(entry.get("image"), str):
         faults.add(f"{where} names no image. {_SHAPE}")
@@ -146,6 +147,10 @@ def inside(root: Path, name: str, path: Path) -> Path:
         raise InputError(f"{str(path)!r} names the image {name!r}, which is no path: {error}.") from None
     if not file.is_relative_to(root):
         raise InputError(f"{str(path)!r} names the image {name!r}, which lies outside the corpus folder.")
-    if not file.is_file():
+    try:
+        found = file.is_file()
+    except OSError:  # a name of more bytes than the file system takes
+        found = False
+    if not found:
         raise InputError(f"{str(path)!r} names the image {name!r}, which does not exist.")
     return file

@@ -100,7 +100,8 @@ def open_tables(
             commit = _commit(str(place), revision)
             origin = f"{place}@{commit or 'unknown revision'}"
             found = datasets.load_dataset(str(place), config, revision=commit)
-    except (OSError, ValueError, TypeError, KeyError, datasets.exceptions.DatasetsError) as error:
+    except Exception as error:
+        # A damaged state.json leads anywhere in the library: AttributeError, IndexError, Arrow's own.
         raise InputError(
             f"The datasets library can't open {str(place)!r}{f' with the configuration {config!r}' if config else ''}: "
             f"{' '.join(str(error).split())[:400]}"
@@ -148,6 +149,13 @@ def _commit(hub_id: str, revision: str | None) -> str | None:
 def _records(place: str, split: str, table: Any) -> ArrowRecords:
     def load(column: str) -> Any:
         # The arrow format hands out the stored bytes, memory-mapped, and decodes no picture.
-        return table.select_columns([column]).with_format("arrow")[:][column]
+        try:
+            found = table.select_columns([column]).with_format("arrow")[:][column]
+            # Arrow believes a file what it says of its texts; whoever reads a wrong one then gets the error, or worse.
+            found.validate(full=True)
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"The column {column!r} of {place!r} ({split}) can't be read: {reason}.") from None
+        return found
 
     return ArrowRecords(f"{place} ({split})", table.column_names, table.num_rows, load)

@@ -21,7 +21,7 @@ from workbench.corpora.reading import Faults, as_id
 from workbench.corpora.records import Records
 from workbench.corpora.source import Captions
 from workbench.errors import InputError
-from workbench.language_codes import recognise, scheme_codes
+from workbench.language_codes import is_column_name, scheme_codes
 
 ID_COLUMNS = ("id", "image_id", "image_key", "image/key", "key", "img_id", "filename", "file_name")
 IMAGE_COLUMNS = ("image", "image_path", "path", "file_name", "filename")
@@ -111,7 +111,7 @@ def read_layout(tables: Mapping[str, Records], scheme: str | None, faults: Fault
 
 def is_code(name: str, scheme: str | None) -> bool:
     """Whether a name is a code of a benchmark's scheme or, without one, a code that the bench knows."""
-    return recognise(name) is not None or (scheme is not None and name in scheme_codes(scheme))
+    return is_column_name(name) or (scheme is not None and name in scheme_codes(scheme))
 
 
 class _Ids:
@@ -165,7 +165,7 @@ def _long(table: Records, language: str, caption: str, faults: Faults) -> Layout
     rows = zip(table.values(language), table.values(caption), strict=True)
     for row, (code, given) in enumerate(rows):
         image_id, where = ids.of(row), table.where(row)
-        if not isinstance(code, str) or not code:
+        if not isinstance(code, str) or not code.strip():
             faults.add(f"{where} names no language but {code!r}.")
         elif image_id is not None:
             layout.add(image_id, code, read_texts(given, code, where, faults))
@@ -193,10 +193,11 @@ def _nested(table: Records, column: str, faults: Faults) -> Layout:
 def _wide(table: Records, scheme: str | None, faults: Faults) -> Layout:
     layout = Layout("wide")
     prefix = next((p for p in PREFIXES if any(name.startswith(p) and name != p for name in table.columns)), None)
-    if prefix is None and "id" in table.columns:
+    named_id = next((name for name in table.columns if name.strip().lower() == "id"), None)
+    if prefix is None and named_id:
         raise InputError(
-            f"{table.what} has a column 'id', which may be the image's id or Indonesian. Call it image_id, or name the "
-            "captions of a language caption_CODE, such as caption_id."
+            f"{table.what} has a column {named_id!r}, which may be the image's id or Indonesian. Call it image_id, or "
+            "name the captions of a language caption_CODE, such as caption_id."
         )
     ids = _Ids(table, layout, faults)
     rest = [name for name in table.columns if name not in ids.used]

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.corpora.reading import parse_json, read_bytes
 from workbench.corpora.records import read_table
 from workbench.errors import InputError
-from workbench.language_codes import recognise
+from workbench.language_codes import own_codes
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def read_scores(path: str | Path) -> dict[str, float]:
     Parameters
     ----------
     path : str or Path
-        JSON, CSV, TSV, JSON Lines or Parquet. Languages by the bench's code, FLORES-200's or an alias; others stay
-        as they are.
+        JSON, CSV, TSV, JSON Lines or Parquet. Languages by any code that the bench knows; others stay as they
+        are.
 
     Returns
     -------
@@ -57,12 +57,13 @@ def read_scores(path: str | Path) -> dict[str, float]:
     path = Path(path)
     values: dict[str, list[float]] = {}
     for language, score, where in _rows(path):
-        if not isinstance(language, str) or not language:
+        if not isinstance(language, str) or not language.strip():
             raise InputError(f"{where} names no language but {language!r}.")
-        values.setdefault(recognise(language) or language, []).append(_number(score, where))
+        values.setdefault(language, []).append(_number(score, where))
     if not values:
         raise InputError(f"{str(path)!r} holds no score.")
-    return {language: math.fsum(scores) / len(scores) for language, scores in values.items()}
+    own = own_codes(values, repr(str(path)))
+    return {own[language]: math.fsum(scores) / len(scores) for language, scores in values.items()}
 
 
 def filter_languages(scores: Mapping[str, float], threshold: float, languages: Iterable[str]) -> QualityFilter:
@@ -94,7 +95,7 @@ def filter_languages(scores: Mapping[str, float], threshold: float, languages: I
 
 def _rows(path: Path) -> Iterable[tuple[Any, Any, str]]:
     if path.suffix.lower() == ".json":
-        found = parse_json(read_bytes(path), path)
+        found = parse_json(read_bytes(path), path, finite=False)
         if not isinstance(found, dict):
             raise InputError(f'{str(path)!r} is no JSON object such as {{"sw": 0.84}}.')
         return [(language, score, f"{language!r} in {str(path)!r}") for language, score in found.items()]

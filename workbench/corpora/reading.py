@@ -10,13 +10,13 @@ A loader reports what is wrong to a :class:`Faults`. Loading stops at the first;
 import csv
 import hashlib
 import io
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from workbench.errors import InputError
+from workbench.parsing import loads
 
 T = TypeVar("T")
 
@@ -104,12 +104,9 @@ def read_lines(path: Path) -> list[str]:
     return split_lines(read_text(path))
 
 
-def parse_json(content: bytes, path: Path) -> Any:
+def parse_json(content: bytes, path: Path, *, finite: bool = True) -> Any:
     """Parse a JSON file, or say where it breaks."""
-    try:
-        return json.loads(decode(content, path))
-    except ValueError as error:
-        raise InputError(f"{str(path)!r} is not JSON ({error}); the file may be truncated.") from None
+    return loads(decode(content, path), repr(str(path)), finite=finite)
 
 
 def checked_text(value: object, where: str, what: str, faults: Faults, hint: str = "") -> str | None:
@@ -150,43 +147,88 @@ def as_id(value: object, where: str, faults: Faults) -> str | None:
     return None
 
 
-def read_csv(text: str, path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+Delimited = tuple[list[str], list[tuple[int, list[str]]], tuple[str, ...]]
+
+
+def read_csv(text: str, path: Path) -> Delimited:
     """Split the text of a comma- or, by its suffix ``.tsv``, tab-separated file with a header.
+
+    A cell of a TSV file is what stands between two tabs: nothing quotes a tab or a line end there, so that a stray
+    quote can't swallow what follows. In CSV a quoted cell may span lines.
 
     Returns
     -------
     columns : list of str
     rows : list of (int, list of str)
-        Line number in the file and cells, as many as there are columns. Blank lines are skipped.
+        Number of the line that a row begins in, and its cells, as many as there are columns. Blank lines are skipped.
+    notes : tuple of str
+        What is legal and may not be meant: rows that span lines, or quotes that are part of a cell.
 
     Raises
     ------
     InputError
         If it is empty, a column has no name or the name of another, or a row has too many or too few cells.
     """
-    # Newlines inside quotes are part of a cell, so the csv module splits the lines.
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True
-    )
-    try:
-        columns = [name.strip() for name in next(reader, [])]
-        rows = [(reader.line_num, cells) for cells in reader if cells]
-    except csv.Error as error:
-        raise InputError(f"Line {reader.line_num} of {str(path)!r} can't be read: {error}.") from None
-    if not columns or not any(columns):
+    tabs = path.suffix.lower() == ".tsv"
+    lines = _tsv_rows(text) if tabs else _csv_rows(text, path)
+    columns = [name.strip() for name in lines[0][2]] if lines else []
+    if not any(columns):
         raise InputError(f"{str(path)!r} is empty: it has no line with the names of columns.")
+    seen: set[str] = set()
     for place, name in enumerate(columns, 1):
         if not name:
             raise InputError(f"Column {place} of {str(path)!r} has no name. Name it in the first line, or remove it.")
-        if columns.count(name) > 1:
+        if name in seen:
             raise InputError(f"{str(path)!r} has the column {name!r} twice. Rename one, or remove it.")
-    for line, cells in rows:
+        seen.add(name)
+    for line, _, cells in lines[1:]:
         if len(cells) != len(columns):
-            raise InputError(
-                f"Line {line} of {str(path)!r} has {len(cells)} cells for {len(columns)} columns. A text that holds "
-                "the separator must stand in double quotes."
+            quotes = (
+                "no cell of a TSV file can hold a tab"
+                if tabs
+                else ("a text that holds the separator must stand in double quotes")
             )
-    return columns, rows
+            raise InputError(
+                f"Line {line} of {str(path)!r} has {len(cells)} cells for {len(columns)} columns; {quotes}."
+            )
+    return columns, [(line, cells) for line, _, cells in lines[1:]], _notes(lines, path, tabs)
+
+
+def _tsv_rows(text: str) -> list[tuple[int, int, list[str]]]:
+    return [(number, number, line.split("\t")) for number, line in enumerate(split_lines(text), 1) if line]
+
+
+def _csv_rows(text: str, path: Path) -> list[tuple[int, int, list[str]]]:
+    # Newlines inside quotes are part of a cell, so the csv module splits the lines.
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows, first = [], 1
+    try:
+        for cells in reader:
+            if cells:
+                rows.append((first, reader.line_num, cells))
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"Line {max(first, reader.line_num)} of {str(path)!r} can't be read: {error}.") from None
+    return rows
+
+
+def _notes(lines: list[tuple[int, int, list[str]]], path: Path, tabs: bool) -> tuple[str, ...]:
+    if tabs:
+        quoted = [line for line, _, cells in lines if any(cell[:1] == '"' for cell in cells)]
+        if not quoted:
+            return ()
+        return (
+            f"{len(quoted):,} lines of {path.name} have a cell that begins with a quote, the first line {quoted[0]}: "
+            "it is part of the text, since nothing is quoted in TSV",
+        )
+    spanning = [(first, last) for first, last, _ in lines if last > first]
+    if not spanning:
+        return ()
+    (first, last), several = spanning[0], "row spans" if len(spanning) == 1 else "rows span"
+    return (
+        f"{len(spanning):,} {several} several lines of {path.name}, the first lines {first} to {last}; a stray double "
+        "quote would do the same",
+    )
 
 
 _CACHE: OrderedDict[tuple[str, str, str], Any] = OrderedDict()

@@ -4,14 +4,15 @@ Columns are read when they are asked for. Pictures inside a table are looked at 
 gallery is never held in memory twice.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.corpora.reading import decode, parse_once, read_csv
+from workbench.corpora.reading import Delimited, decode, parse_once, read_csv
 from workbench.errors import InputError, suggest
+from workbench.packed import parquet_columns, read_parquet
+from workbench.parsing import loads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,12 +32,15 @@ class Records(ABC):
         Rows.
     blank_is_absent : bool
         Whether an empty cell means that there is nothing: in CSV it can't mean anything else.
+    notes : tuple of str
+        What a check should mention and is no fault.
     """
 
     what: str
     columns: tuple[str, ...]
     n: int
     blank_is_absent = False
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def values(self, column: str) -> list[Any]:
@@ -128,16 +132,26 @@ class ArrowRecords(Records):
 
     def _column(self, column: str) -> "pa.ChunkedArray":
         if column not in self._columns:
-            self._columns[column] = self._load(column)
+            found = self._load(column)
+            if len(found) != self.n:
+                raise InputError(f"The column {column!r} of {self.what} has {len(found):,} rows and not {self.n:,}.")
+            self._columns[column] = found
         return self._columns[column]
+
+    def _python(self, column: str, convert: Callable[[], Any]) -> Any:
+        try:
+            return convert()
+        except (ValueError, OverflowError, TypeError, ImportError) as error:
+            # A time that Python's calendar does not reach, a type that it has no value for.
+            raise InputError(f"The column {column!r} of {self.what} can't be read: {error}.") from None
 
     def values(self, column: str) -> list[Any]:
         """All values of a column."""
-        return self._column(column).to_pylist()
+        return self._python(column, self._column(column).to_pylist)
 
     def cell(self, column: str, row: int) -> Any:
         """One value."""
-        return self._column(column)[row].as_py()
+        return self._python(column, self._column(column)[row].as_py)
 
     def absent(self, column: str) -> list[int]:
         """Rows in which a column holds nothing."""
@@ -170,8 +184,10 @@ def read_table(path: Path) -> Records:
     """
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
-        columns, rows = parse_once(path, _csv)
-        return CsvRecords(repr(str(path)), columns, [cells for _, cells in rows], [line for line, _ in rows])
+        columns, rows, notes = parse_once(path, _csv)
+        table = CsvRecords(repr(str(path)), columns, [cells for _, cells in rows], [line for line, _ in rows])
+        table.notes = notes
+        return table
     if kind == ".jsonl":
         columns, rows, lines = parse_once(path, _json_lines)
         return ListRecords(repr(str(path)), columns, rows, lines)
@@ -180,7 +196,7 @@ def read_table(path: Path) -> Records:
     raise InputError(f"{str(path)!r} is no table that can be read. Give one of {', '.join(TABLE_SUFFIXES)}.")
 
 
-def _csv(content: bytes, path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _csv(content: bytes, path: Path) -> Delimited:
     return read_csv(decode(content, path), path)
 
 
@@ -190,10 +206,7 @@ def _json_lines(content: bytes, path: Path) -> tuple[list[str], list[list[Any]],
         if not line.strip():
             continue
         where = f"Line {number} of {str(path)!r}"
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{where} is not JSON ({error}); the file may be truncated.") from None
+        entry = loads(line, where)
         if not isinstance(entry, dict):
             raise InputError(f'{where} is no object. A line is such as {{"image": "a.jpg", "en": "a text"}}.')
         entries.append((number, entry))
@@ -202,23 +215,9 @@ def _json_lines(content: bytes, path: Path) -> tuple[list[str], list[list[Any]],
 
 
 def _parquet(path: Path) -> ArrowRecords:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            columns, n = file.schema_arrow.names, file.metadata.num_rows
-    except FileNotFoundError:
-        raise InputError(f"{str(path)!r} does not exist.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{str(path)!r} is no Parquet file that can be read ({str(error).splitlines()[0]}); it may be truncated."
-        ) from None
+    columns, n = parquet_columns(path)
 
     def load(column: str) -> "pa.ChunkedArray":
-        try:
-            return pq.read_table(path, columns=[column])[column]
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"The column {column!r} of {str(path)!r} can't be read: {error}.") from None
+        return read_parquet(path, [column])[column]
 
     return ArrowRecords(repr(str(path)), columns, n, load)

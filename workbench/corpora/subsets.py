@@ -14,6 +14,7 @@ from typing import Any
 
 from workbench.corpora.reading import read_lines
 from workbench.errors import InputError, suggest
+from workbench.files import as_path
 
 PRESENT = "present"
 """The subset of all images that are on disk: what to name for an incomplete download."""
@@ -137,7 +138,7 @@ def resolve_subset(
         return Subset(PRESENT, found, f"the {len(found)} of {len(ids)} images that were on disk")
     if str(wanted) in RECIPES and RECIPES[str(wanted)].benchmark == benchmark:
         return RECIPES[str(wanted)].pick(ids)
-    path = Path(wanted)
+    path = as_path(wanted, "The subset")
     if not path.is_file():
         names = [PRESENT, *(name for name, recipe in RECIPES.items() if recipe.benchmark == benchmark)]
         raise InputError(
@@ -149,6 +150,8 @@ def resolve_subset(
 
 
 def _of_list(name: str, listed: Sequence[str], rule: str, benchmark: str, ids: Sequence[str]) -> Subset:
+    if not ids:
+        raise InputError(f"{benchmark} lists nothing here, so there is no subset of it.")
     known = set(ids)
     unknown = [i for i in listed if i not in known]
     if unknown:

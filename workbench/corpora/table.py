@@ -26,7 +26,7 @@ from workbench.corpora.records import TABLE_SUFFIXES, Records, read_table
 from workbench.corpora.source import Captions, Source
 from workbench.corpora.stores import Store
 from workbench.errors import InputError
-from workbench.language_codes import Codes, codes_of, recognise, scheme_codes
+from workbench.language_codes import Codes, codes_of, own_codes
 
 STEM = "captions"
 __all__ = ["is_dataset", "open_dataset", "open_table", "source_of_tables", "table_file"]
@@ -86,21 +86,22 @@ def source_of_tables(
     root : Path, optional
         Folder that image paths are relative to.
     scheme : str, optional
-        Whose codes name the languages. The languages then go by the bench's codes; without a scheme they keep
-        the table's.
+        Whose codes name the languages. The languages go by the bench's codes, however the table spells them.
     kind, published, licence, description, exif, origin
         See :class:`~workbench.corpora.source.Source`.
     """
     layout = read_layout(tables, scheme, faults)
     if not layout.captions:
         raise InputError(f"{next(iter(tables.values())).what} has no caption in any language.")
-    named = {_own_code(language, scheme): language for language in layout.captions}
-    codes = {own: _codes(own, language, scheme) for own, language in named.items()}
+    spelt = own_codes(layout.captions, next(iter(tables.values())).what, scheme)
+    named = {own: language for language, own in spelt.items()}
+    codes = {own: Codes(language, codes_of(own).model) for own, language in named.items()}
     missing = _missing(layout, root)
 
     def read(language: str, _: Faults) -> Captions:
         return layout.texts(named[language])
 
+    notes = [note for records in tables.values() for note in records.notes]
     ignored = f"columns that are not read: {', '.join(layout.ignored)}" if layout.ignored else ""
     return Source(
         benchmark=benchmark,
@@ -115,18 +116,8 @@ def source_of_tables(
         description=description or f"{len(layout.ids)} {'images' if layout.pictures else 'texts'} from a {kind}",
         exif=exif,
         origin=origin,
-        notes=(ignored,) if ignored else (),
+        notes=(*([ignored] if ignored else []), *notes),
     )
-
-
-def _own_code(language: str, scheme: str | None) -> str:
-    if scheme is None:
-        return language
-    return scheme_codes(scheme).get(language) or recognise(language) or language
-
-
-def _codes(own: str, language: str, scheme: str | None) -> Codes:
-    return Codes(language, codes_of(own).model) if scheme else codes_of(language)
 
 
 def _store(layout: Layout, root: Path | None) -> Store:

@@ -19,6 +19,7 @@ from workbench.corpora.images import Exif, LazyImages, image_policy
 from workbench.corpora.subsets import Subset
 from workbench.errors import InputError
 from workbench.language_codes import Codes
+from workbench.texts import is_blank
 
 CANDIDATES = ("semantic", "cultural", "unrelated")
 """In the order in which a tie is settled: the first wins."""
@@ -126,7 +127,7 @@ class TripletCorpus:
                     f"{self.name!r} has the country {triplet.query.country!r}, and no language is given for it. "
                     f"Countries with one: {', '.join(self.languages_of)}."
                 )
-            if self.native is not None and not self.native.get(triplet.query.image_id, "").strip():
+            if self.native is not None and is_blank(self.native.get(triplet.query.image_id, "")):
                 raise InputError(
                     f"{self.name!r} has no native name for the query {triplet.query.image_id!r}; the metadata and the "
                     "triplets belong to different versions."

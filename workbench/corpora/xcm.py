@@ -60,6 +60,8 @@ class XcmSource:
         Ids of images that are not there.
     published : int
     origin : str
+    notes : tuple of str
+        What a check should mention and is no fault.
     """
 
     layout: str
@@ -69,6 +71,7 @@ class XcmSource:
     missing: Mapping[str, str] = field(repr=False)
     published: int = TRIPLETS
     origin: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -138,7 +141,8 @@ def open_3xcm(
     needed = list(dict.fromkeys(item.image_id for triplet in triplets for item in triplet.items))
     native, in_table = _native(metadata, needed, faults) if metadata else (None, {})
     store, missing = _images(needed, metadata, in_table, [root, Path(place)], images)
-    return XcmSource(layout, tuple(triplets), native, store, missing, published, origin)
+    notes = (*benchmark.notes, *(metadata.notes if metadata else ()))
+    return XcmSource(layout, tuple(triplets), native, store, missing, published, origin, notes)
 
 
 def build_triplets(

@@ -9,7 +9,6 @@ One-character captions are real (fi, ja, ko, zh), and 1,447 captions repeat anot
 tower can tell apart; a check counts them. From the ``datasets`` library: ``floschne/xm3600``, a split a language.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from workbench.corpora.stores import folder_store
 from workbench.corpora.table import source_of_tables
 from workbench.errors import InputError
 from workbench.language_codes import Codes, bench_code, codes_of, scheme_codes
+from workbench.parsing import loads
 
 NAME = "xm3600"
 IMAGES = 3600
@@ -111,9 +111,9 @@ def _parse(content: bytes, path: Path) -> tuple[list[_Entry], list[str]]:
 
 def _entry(line: str, where: str, faults: Faults) -> _Entry | None:
     try:
-        entry = json.loads(line)
-    except ValueError as error:
-        faults.add(f"{where} is not JSON ({error}); the file may be truncated.")
+        entry = loads(line, where)
+    except InputError as error:
+        faults.add(str(error))
         return None
     if not isinstance(entry, dict) or _KEY not in entry:
         faults.add(f"{where} has no {_KEY!r}, so it is no line of Crossmodal-3600.")

@@ -31,11 +31,13 @@ from PIL.Image import Image
 from torch import Tensor, nn
 
 from workbench.corpora.base import Corpus, Protocol
+from workbench.corpora.images import to_rgb
 from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Hidden, HookManager, Index, Rows, Where, pick, recorded, unwrap
 from workbench.retrieval import first_places
 from workbench.towers.identity import settings_hash
 from workbench.towers.provenance import Provenance, SelfCheck
+from workbench.towers.source import said_of
 from workbench.towers.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -212,7 +214,10 @@ class Tower(ABC):
             If the tower has no image side.
         """
         keys: list[bytes] = []
-        parts = [self.image_features(inputs).float().cpu() for inputs in self.image_batches(images, batch_size, keys)]
+        parts = []
+        for inputs in self.image_batches(images, batch_size, keys):
+            with said_of(self.name, "embed an image"):
+                parts.append(self.image_features(inputs).float().cpu())
         return torch.cat(parts)[first_places(keys)]
 
     def image_batches(
@@ -230,10 +235,12 @@ class Tower(ABC):
         if not images:
             raise InputError("There is no image to embed.")
         for start in range(0, len(images), batch_size):
-            batch = list(images[start : start + batch_size])
+            # Deep grey would be clipped to white by the processor's own conversion.
+            batch = [to_rgb(image) if image.mode[0] in "IF" else image for image in images[start : start + batch_size]]
             if keys is not None:
                 keys += [hashlib.sha256(repr((one.mode, one.size)).encode() + one.tobytes()).digest() for one in batch]
-            inputs = self.image_inputs(batch)
+            with said_of(self.name, "prepare an image"):
+                inputs = self.image_inputs(batch)
             yield {name: self._moved(value) for name, value in inputs.items()}
 
     def image_features(self, inputs: dict[str, Tensor]) -> Float[Tensor, "image embedding"]:

@@ -19,13 +19,13 @@ That is enough. :class:`Description` lists the rest. What the file says of the m
 that ships with the bench says under ``[facts]`` how far it was verified.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from workbench.errors import InputError, suggest
+from workbench.parsing import load_toml
 from workbench.towers.prompts import Prompt, Side
 
 Pooling = Literal["last", "mean", "first", "eos", "cls"]
@@ -169,10 +169,7 @@ def read_description(path: Path) -> Description:
         If the file is no TOML, a key is unknown, absent or of another type, or a template lacks its place.
     """
     where = f"The description {path.name!r}"
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{where} is not TOML: {error}.") from None
+    content = load_toml(path, where)
     found = _read(Description, content, where)
     checks = [("template", found.template, "{text}")]
     if found.images:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workbench.towers.base import Tower
-from workbench.towers.tokens import Tokens, check_captions, content_mask
+from workbench.towers.tokens import Tokens, check_captions, content_mask, read_as_text
 
 
 class _FirstRowTower(Tower):
@@ -27,7 +27,8 @@ class _FirstRowTower(Tower):
     def tokenize(self, captions: Sequence[str], language: str | None = None) -> Tokens:
         """Tokenise, padded on the right to the longest caption, with the padding mask."""
         captions = check_captions(captions, language)
-        whole = self.tokenizer(captions, truncation=False, verbose=False)["input_ids"]
+        text = read_as_text(self.tokenizer, captions, language)
+        whole = self.tokenizer(captions, truncation=False, verbose=False, **text)["input_ids"]
         encoded = self.tokenizer(
             captions,
             padding=True,
@@ -35,6 +36,7 @@ class _FirstRowTower(Tower):
             truncation=True,
             max_length=self.max_positions,
             return_tensors="pt",
+            **text,
         )
         ids = encoded["input_ids"]
         return Tokens(

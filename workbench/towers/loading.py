@@ -13,13 +13,14 @@ import torch
 
 from workbench.builtin import TOWER_FOLDERS
 from workbench.errors import InputError, TowerError, suggest
+from workbench.files import as_path
 from workbench.towers.base import Tower
 from workbench.towers.described import DescribedTower
 from workbench.towers.description import shipped
 from workbench.towers.planted import PREFIX, parse_planted, plant
 from workbench.towers.precomputed import SUFFIXES, PrecomputedTower
 from workbench.towers.registry import FAMILIES, families
-from workbench.towers.source import Source
+from workbench.towers.source import Source, said_of
 from workbench.towers.text_only import TextEncoderTower
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -83,8 +84,10 @@ def load_tower(
     if unknown:
         legal = f"It takes {', '.join(adapter.options)}." if adapter.options else "It takes none."
         raise InputError(f"The {adapter.family} adapter has no option {unknown[0]!r}. {legal}")
-    tower = adapter.from_source(source, **options)
-    tower.check()
+    with said_of(name, "be loaded"):
+        tower = adapter.from_source(source, **options)
+    with said_of(name, "read a caption"):
+        tower.check()
     return tower
 
 
@@ -95,7 +98,7 @@ def recognise(source: Source) -> tuple[Source, type[Tower]]:
     if Path(source.location).suffix == ".toml":
         return source, DescribedTower
     config = source.read_json("config.json")
-    if config is None or config.get("model_type") not in FAMILIES:
+    if config is None or str(config.get("model_type")) not in FAMILIES:
         # Beside an open_clip config, config.json is that of the text encoder alone.
         whole = source.read_json("open_clip_config.json")
         if whole is not None:
@@ -115,6 +118,8 @@ def recognise(source: Source) -> tuple[Source, type[Tower]]:
         )
     source = dataclasses.replace(source, config=config)
     model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        raise TowerError(f"The config.json of {source.name!r} names no model_type but {model_type!r}.")
     if model_type not in FAMILIES and _is_text_encoder(model_type):
         return source, TextEncoderTower
     if model_type not in FAMILIES:
@@ -158,7 +163,7 @@ def _dtype(dtype: torch.dtype | str) -> torch.dtype:
 def _locate(name: str) -> tuple[str, bool]:
     if name in TOWER_FOLDERS:
         return str(TOWER_FOLDERS[name]), True
-    path = Path(name).expanduser()
+    path = as_path(name, "The tower")
     if name and path.is_dir():
         return str(path), True
     if path.is_file() and path.suffix in (*SUFFIXES, ".toml"):

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from workbench.errors import InputError, TowerError
 from workbench.towers.base import Tower
 from workbench.towers.provenance import Provenance
-from workbench.towers.tokens import Tokens, check_captions, content_mask
+from workbench.towers.tokens import Tokens, check_captions, content_mask, read_as_text
 
 if TYPE_CHECKING:
     from workbench.towers.source import Source
@@ -200,10 +200,11 @@ class MultilingualClipTower(Tower):
     def tokenize(self, captions: Sequence[str], language: str | None = None) -> Tokens:
         """Tokenise, padded on the right to the longest caption, with the padding mask."""
         captions = check_captions(captions, language)
-        whole = self.tokenizer(captions, truncation=False, verbose=False)["input_ids"]
+        text = read_as_text(self.tokenizer, captions, language)
+        whole = self.tokenizer(captions, truncation=False, verbose=False, **text)["input_ids"]
         encoded = self.tokenizer(
             captions, padding=True, padding_side="right", truncation=True, max_length=self.max_positions,
-            return_tensors="pt",
+            return_tensors="pt", **text,
         )  # fmt: skip
         ids, mask = encoded["input_ids"], encoded["attention_mask"]
         return Tokens(

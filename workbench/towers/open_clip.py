@@ -28,7 +28,7 @@ from workbench.language_codes import model_code
 from workbench.towers.base import Tower
 from workbench.towers.open_clip_source import read
 from workbench.towers.provenance import Provenance, SelfCheck
-from workbench.towers.tokens import Tokens, check_captions, content_mask
+from workbench.towers.tokens import Tokens, check_captions, content_mask, read_as_text
 
 if TYPE_CHECKING:
     from workbench.towers.source import Source
@@ -139,6 +139,7 @@ class EncoderTower(OpenClipTower):
         captions = check_captions(captions, language)
         code = self._set_language(language) if self.language_coded else None
         cleaned = [self._whole_tokenizer.clean_fn(caption) for caption in captions]
+        read_as_text(self.tokenizer, cleaned, language, inside=True)
         whole = self.tokenizer(cleaned, truncation=False, verbose=False)["input_ids"]
         ids = self._whole_tokenizer(captions)
         if code is not None and not ids[:, 0].eq(code).all():
@@ -257,6 +258,7 @@ class NativeTower(OpenClipTower):
             If a caption is empty, or has no end token where that is the pooled one.
         """
         captions = check_captions(captions, language)
+        self._refuse_special(captions, language)
         ids = self._whole_tokenizer(captions, context_length=self.max_positions)
         return Tokens(
             input_ids=ids,
@@ -264,6 +266,23 @@ class NativeTower(OpenClipTower):
             content=self._content(ids),
             truncated=torch.tensor([self._positions(caption) > self.max_positions for caption in captions]),
         )
+
+    def _refuse_special(self, captions: Sequence[str], language: str | None) -> None:
+        tokenizer = self._whole_tokenizer
+        cleaned = [tokenizer.clean_fn(caption) for caption in captions]
+        if tokenizer is not self.tokenizer:
+            read_as_text(self.tokenizer, cleaned, language, inside=True)
+            return
+        # CLIP's own finds them in lower-cased text.
+        for row, caption in enumerate(cleaned):
+            for number in tokenizer.all_special_ids:
+                if (name := tokenizer.decoder[number]) in caption.lower():
+                    where = f" in {language!r}" if language else ""
+                    raise InputError(
+                        f"Caption {row}{where}, {captions[row][:60]!r}, spells out {name!r}, a special token of this "
+                        "tower: what stands after it would not be read as text. Write it in another way, or leave its "
+                        "image out."
+                    )
 
     def _pooled(self, ids: Tensor, captions: Sequence[str], language: str | None) -> Tensor:
         if self._appends_row:

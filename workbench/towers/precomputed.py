@@ -14,7 +14,7 @@ The ids are those of the corpus, in any order, and may be more.
 """
 
 import hashlib
-import json
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,9 @@ from torch import Tensor, nn
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError, TowerError
+from workbench.language_codes import own_codes
+from workbench.packed import read_frame, read_npz
+from workbench.parsing import loads
 from workbench.towers.base import Tower
 from workbench.towers.provenance import SelfCheck
 from workbench.towers.tokens import Tokens
@@ -190,6 +193,8 @@ def read_embeddings(path: Path) -> Embeddings:
         ids, arrays = readers[path.suffix](path)
     except TowerError:
         raise
+    except InputError as error:
+        raise TowerError(str(error)) from None
     except Exception as error:
         raise TowerError(
             f"{path.name!r} can't be read as embeddings ({' '.join(str(error).split())[:200]}). It is truncated or in "
@@ -197,10 +202,12 @@ def read_embeddings(path: Path) -> Embeddings:
         ) from None
     if not arrays or set(arrays) == {IMAGES}:
         raise TowerError(f"{path.name!r} holds no language: name an array by its code, such as 'sw'.")
-    twice = {image_id for image_id in ids if ids.count(image_id) > 1} if len(set(ids)) < len(ids) else set()
+    twice = [image_id for image_id, count in Counter(ids).items() if count > 1] if len(set(ids)) < len(ids) else []
     if twice:
         raise TowerError(f"{path.name!r} names the id {min(twice)!r} twice.")
     width = next(iter(arrays.values())).shape[-1]
+    own = own_codes((name for name in arrays if name != IMAGES), repr(path.name))
+    arrays = {own.get(name, name): values for name, values in arrays.items()}
     for name, values in arrays.items():
         if values.ndim != 2 or values.shape != (len(ids), width):
             raise TowerError(
@@ -213,11 +220,13 @@ def read_embeddings(path: Path) -> Embeddings:
 
 
 def _read_npz(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    arrays = read_npz(path)
     if "ids" not in arrays:
         raise TowerError(f"{path.name!r} has no array 'ids' that names the image of each row.")
-    return [str(image_id) for image_id in arrays.pop("ids")], arrays
+    ids = arrays.pop("ids")
+    if ids.ndim != 1:
+        raise TowerError(f"{path.name!r} has 'ids' of shape {ids.shape}; it must be a list of texts, one a row.")
+    return [str(image_id) for image_id in ids], arrays
 
 
 def _read_safetensors(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -233,13 +242,17 @@ def _read_safetensors(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
         # Through torch, which knows bfloat16.
         names = list(file.keys())
         arrays = {name: file.get_tensor(name).float().numpy() for name in names}
-    return [str(image_id) for image_id in json.loads(said)], arrays
+    return _listed(loads(said, f"The ids of {path.name!r}"), path), arrays
+
+
+def _listed(ids: object, path: Path) -> list[str]:
+    if not isinstance(ids, list) or not all(isinstance(name, str | int) for name in ids):
+        raise TowerError(f"The 'ids' of {path.name!r} are no list of texts.")
+    return [str(name) for name in ids]
 
 
 def _read_parquet(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
-    import pandas as pd
-
-    table = pd.read_parquet(path)
+    table = read_frame(path)
     missing = sorted({"id", "language", "embedding"} - set(table.columns))
     if missing:
         raise TowerError(f"{path.name!r} has no column {missing[0]!r}. It needs id, language and embedding.")

@@ -2,7 +2,8 @@
 
 An embedder made of a language model reads a caption between fixed words: an instruction before it, and after
 it what makes the model answer. Only the caption is content. The rest is told apart by where it stands in the
-text (the tokeniser's offsets), never by its ids: a caption may hold any word of the prompt.
+text (the tokeniser's offsets), never by its ids: a caption may hold any word of the prompt. Special tokens it may not
+spell out: those of the prompt must be read as such, and a tokeniser can't be told to do so for a part of a text.
 
 A caption that is too long loses its own end. The words after it stay, and with them the row that is pooled.
 """
@@ -16,7 +17,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from workbench.errors import InputError, TowerError
-from workbench.towers.tokens import check_captions
+from workbench.towers.tokens import check_captions, read_as_text
 
 Side = Literal["left", "right"]
 
@@ -96,6 +97,7 @@ def tokenize_in_prompt(
             f"The tokeniser {type(tokenizer).__name__} does not say which characters a token stands for, so that a "
             "caption can't be told from its prompt. The folder needs tokenizer.json."
         )
+    read_as_text(tokenizer, captions, language, inside=True)
     rows = _encode(tokenizer, captions, prompt)
     truncated = [len(ids) > longest for ids, _ in rows]
     for place, over in enumerate(truncated):

@@ -9,7 +9,6 @@ Whatever adapter a checkpoint gets, its files are read here, by the same rules:
 """
 
 import contextlib
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +17,37 @@ from typing import Any
 
 import torch
 
-from workbench.errors import InputError, TowerError, suggest
+from workbench.errors import InputError, TowerError, WorkbenchError, suggest
+from workbench.parsing import load_file
 from workbench.towers.identity import file_hashes
 from workbench.towers.provenance import Provenance
 
 log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def said_of(name: str, what: str) -> Iterator[None]:
+    """Turn what the libraries under a tower raise into one sentence about its checkpoint.
+
+    Configs, tokenisers and processors are read by code that believes them. What a wrong value in one of them leads to,
+    somewhere deep inside, is any kind of error. The first one is kept as the cause.
+
+    Parameters
+    ----------
+    name : str
+        Of the tower.
+    what : str
+        What it can't do.
+    """
+    try:
+        yield
+    except (WorkbenchError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise TowerError(
+            f"{name!r} can't {what}: {type(error).__name__}, {first_line(error)} Its config, tokeniser and processor "
+            "files may be damaged, or of different models."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -90,7 +115,9 @@ class Source:
         """Return the path of a file of the checkpoint, fetched where it lies on the hub; None where it has none."""
         if self.local:
             path = Path(self.location) / filename
-            return path if path.is_file() else None
+            # The name may come from a file of the checkpoint. Not resolve(): a link in the folder is its owner's.
+            inside = not Path(filename).is_absolute() and ".." not in Path(filename).parts and "\0" not in filename
+            return path if inside and path.is_file() else None
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -119,9 +146,9 @@ class Source:
         if path is None:
             return None
         try:
-            content = json.loads(path.read_text("utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
-            raise TowerError(f"The {filename} of {self.name!r} is not JSON: {error}.") from None
+            content = load_file(path, f"The {filename} of {self.name!r}")
+        except InputError as error:
+            raise TowerError(str(error)) from None
         if not isinstance(content, dict):
             raise TowerError(f"The {filename} of {self.name!r} is not a JSON object.")
         return content

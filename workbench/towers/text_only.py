@@ -11,7 +11,6 @@ They have no image tower, so their captions are ranked against the captions of a
 Whether a token sees the ones after it is measured, not believed: a decoder may have been made bidirectional.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -22,9 +21,10 @@ from torch import Tensor, nn
 
 from workbench.errors import InputError, TowerError
 from workbench.hooks import Hidden, Where, pick
+from workbench.parsing import load_file
 from workbench.towers.base import Tower
 from workbench.towers.provenance import Provenance
-from workbench.towers.tokens import Tokens, check_captions, content_mask
+from workbench.towers.tokens import Tokens, check_captions, content_mask, read_as_text
 
 if TYPE_CHECKING:
     from workbench.towers.source import Source
@@ -122,11 +122,13 @@ class TextEncoderTower(Tower):
 
     def tokenize(self, captions: Sequence[str], language: str | None = None) -> Tokens:
         """Tokenise with the prefix, padded on the right to the longest caption, with the padding mask."""
-        texts = [self.prefix + caption for caption in check_captions(captions, language)]
-        whole = self.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+        captions = check_captions(captions, language)
+        options = read_as_text(self.tokenizer, captions, language, inside=bool(self.prefix))
+        texts = [self.prefix + caption for caption in captions]
+        whole = self.tokenizer(texts, truncation=False, verbose=False, **options)["input_ids"]
         encoded = self.tokenizer(
             texts, padding=True, padding_side="right", truncation=True, max_length=self.max_positions,
-            return_tensors="pt",
+            return_tensors="pt", **options,
         )  # fmt: skip
         ids, mask = encoded["input_ids"], encoded["attention_mask"]
         content = content_mask(self.tokenizer, ids) & mask.bool()
@@ -228,7 +230,7 @@ def _sentence_transformers(source: "Source") -> tuple[str | None, nn.Module | No
     if path is None:
         return None, None
     try:
-        modules = json.loads(path.read_text("utf-8"))
+        modules = load_file(path)
         kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
     except (ValueError, TypeError, KeyError) as error:
         raise TowerError(f"The modules.json of {source.name!r} can't be read: {error}.") from None

@@ -4,6 +4,7 @@ Padding and special tokens are part of a model, so every adapter makes its own :
 here is the same for all.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from workbench.errors import InputError
 from workbench.hooks import Index, Where
+from workbench.texts import is_blank
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def check_site(site: str) -> tuple[str, int]:
     kind, _, rest = site.partition(" ")
     if not rest and kind in ("pooled", "middle", "random"):
         return kind, 0
-    if kind == "token" and rest.removeprefix("-").isdecimal():
+    if kind == "token" and re.fullmatch("-?[0-9]{1,6}", rest):
         return kind, int(rest)
     raise InputError(
         f"There is no site {site!r}. Use 'pooled', 'middle', 'random', or 'token K' with the number of a content "
@@ -162,6 +164,63 @@ def content_mask(tokenizer: Any, ids: Int[Tensor, "batch position"]) -> Bool[Ten
     return ~torch.isin(ids, special)
 
 
+def special_ids(tokenizer: Any) -> set[int]:
+    """Return the ids of every token that its tokeniser reads as a mark and not as a word, the unknown word's apart."""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    found = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
+    return found - {tokenizer.unk_token_id}
+
+
+def read_as_text(
+    tokenizer: Any, captions: Sequence[str], language: str | None, *, inside: bool = False
+) -> dict[str, bool]:
+    """Return the options under which a tokeniser reads captions as text, whatever special token they spell out.
+
+    An end token in the middle of a caption is where a tower pools, and what follows it is lost. Most tokenisers can be
+    told to split such a word into letters; where it is a piece of the vocabulary as well, the caption is refused.
+
+    Parameters
+    ----------
+    tokenizer : tokeniser of ``transformers``
+    captions : sequence of str
+        As they are given to it.
+    language : str, optional
+        For messages.
+    inside : bool
+        Whether the captions stand in a text with special tokens of its own, which must not be split: refuse, then.
+
+    Returns
+    -------
+    dict of str to bool
+        Empty where no caption spells one out, so that nothing changes for it.
+
+    Raises
+    ------
+    InputError
+        If a caption spells out a special token that can't be read as text.
+    """
+    if not captions:
+        return {}
+    read, split = (
+        tokenizer(list(captions), add_special_tokens=False, verbose=False, split_special_tokens=flag)["input_ids"]
+        for flag in (False, True)
+    )
+    special, end = special_ids(tokenizer), tokenizer.eos_token_id
+    # CLIP's unknown word is its end token as well, so that letters it does not know are no way out.
+    ends = special | ({end} if end == tokenizer.unk_token_id else set())
+    marked = [row for row, (ids, text) in enumerate(zip(read, split, strict=True)) if ids != text or special & {*text}]
+    for row in marked:
+        lost = ends & {*split[row]}
+        if inside or lost:
+            name = tokenizer.convert_ids_to_tokens(min(lost or ends & {*read[row]} or {tokenizer.unk_token_id}))
+            where = f" in {language!r}" if language else ""
+            raise InputError(
+                f"Caption {row}{where}, {captions[row][:60]!r}, spells out {name!r}, a special token of this tower: "
+                "what stands after it would not be read as text. Write it in another way, or leave its image out."
+            )
+    return {"split_special_tokens": True} if marked else {}
+
+
 def check_captions(captions: Sequence[str], language: str | None) -> list[str]:
     """Refuse captions that are no text or empty, and say which."""
     where = f" in {language!r}" if language else ""
@@ -170,6 +229,6 @@ def check_captions(captions: Sequence[str], language: str | None) -> list[str]:
     for position, caption in enumerate(captions):
         if not isinstance(caption, str):
             raise InputError(f"Caption {position}{where} is {type(caption).__name__}, not text.")
-        if not caption.strip():
+        if is_blank(caption):
             raise InputError(f"Caption {position}{where} is empty. Give it a text, or leave its image out.")
     return list(captions)

@@ -24,7 +24,7 @@ from workbench.errors import InputError, TowerError
 from workbench.hooks import BlockCall, Index, Rows
 from workbench.towers.base import Tower
 from workbench.towers.provenance import Provenance
-from workbench.towers.tokens import Tokens, check_captions, content_mask
+from workbench.towers.tokens import Tokens, check_captions, content_mask, read_as_text
 
 
 class _DualTower(Tower):
@@ -43,9 +43,10 @@ class _DualTower(Tower):
     def _encode(self, captions: Sequence[str], language: str | None, **padding: Any) -> tuple[Tensor, Tensor]:
         """Tokenise with truncation; return ids and which captions were truncated."""
         captions = check_captions(captions, language)
-        whole = self.tokenizer(captions, truncation=False, verbose=False)["input_ids"]
+        options = {**padding, **read_as_text(self.tokenizer, captions, language)}
+        whole = self.tokenizer(captions, truncation=False, verbose=False, **options | {"padding": False})["input_ids"]
         truncated = torch.tensor([len(ids) > self.max_positions for ids in whole])
-        ids = self.tokenizer(captions, truncation=True, max_length=self.max_positions, return_tensors="pt", **padding)[
+        ids = self.tokenizer(captions, truncation=True, max_length=self.max_positions, return_tensors="pt", **options)[
             "input_ids"
         ]
         return ids, truncated

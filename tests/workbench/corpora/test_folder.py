@@ -128,7 +128,7 @@ def test_a_line_of_another_shape_is_named_and_the_shape_shown(folder, line, says
 def test_half_an_emoji_is_refused_where_it_stands(folder):
     line = '{"image": "pictures/a.png", "captions": {"en": "nice \\ud83d"}}\n'
     (folder / "captions.jsonl").write_text(line)
-    with pytest.raises(InputError, match=r"Line 1 of .*caption in 'en' with half a character"):
+    with pytest.raises(InputError, match=r"Line 1 of .*has the text 'nice .*with half a character"):
         load_folder(folder)
 
 

@@ -158,3 +158,48 @@ def test_the_policy_is_one_of_two_and_can_be_said():
     assert image_policy("ignore")["exif_rotation"] == "ignored"
     with pytest.raises(InputError, match="no EXIF policy 'never'"):
         check_exif("never")
+
+
+def tiff(values: np.ndarray, **tags) -> bytes:
+    return encode(Image.fromarray(values), "TIFF", **tags)
+
+
+RAMP = np.linspace(0, 1, 256).reshape(16, 16)
+
+
+@pytest.mark.parametrize("most", [255, 65535, 1_000_000, 2**31 - 1])
+def test_32_bit_grey_is_scaled_by_its_range(most):
+    image = np.asarray(open_image(tiff(np.round(RAMP * most).astype(np.int32))))
+    assert np.array_equal(image[..., 0], np.round(RAMP * 255))
+    assert (image[..., 0] == image[..., 1]).all()
+
+
+@pytest.mark.parametrize("most", [1.0, 0.01, 3e8])
+def test_fractions_are_scaled_by_their_range(most):
+    image = np.asarray(open_image(tiff((RAMP * most).astype(np.float32))))
+    assert np.abs(image[..., 0] - RAMP * 255).max() <= 1
+
+
+def test_the_upper_half_of_unsigned_numbers_is_not_black():
+    buffer = io.BytesIO(tiff(np.round(RAMP * (2**32 - 1)).astype(np.uint32).view(np.int32)))
+    content = bytearray(buffer.getvalue())
+    # Pillow writes them signed: tag 339 (SampleFormat), one short, 2 for signed and 1 for unsigned.
+    place = content.find(b"\x53\x01\x03\x00\x01\x00\x00\x00\x02")
+    assert place > 0
+    content[place + 8] = 1
+    image = np.asarray(open_image(bytes(content)))
+    assert np.abs(image[..., 0] - RAMP * 255).max() <= 1
+
+
+def test_negative_numbers_begin_at_black_and_nan_is_refused():
+    image = np.asarray(open_image(tiff((RAMP * 2 - 1).astype(np.float32))))
+    assert np.abs(image[..., 0] - RAMP * 255).max() <= 1
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(InputError, match="NaN or infinite"):
+            open_image(tiff(np.full((2, 2), wrong, np.float32)))
+
+
+def test_no_program_is_started_for_an_image():
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    with pytest.raises(InputError, match="can't be opened as an image"):
+        open_image(eps)

@@ -99,12 +99,43 @@ def test_a_table_comes_back_as_it_was_written(rows):
     import csv
     import io
 
-    for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
-        buffer = io.StringIO()
-        csv.writer(buffer, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *rows])
-        columns, found = read_csv(buffer.getvalue(), Path(f"t{suffix}"))
-        assert columns == ["a", "b"]
-        assert [cells for _, cells in found] == rows
+    buffer = io.StringIO()
+    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *rows])
+    columns, found, _ = read_csv(buffer.getvalue(), Path("t.csv"))
+    assert columns == ["a", "b"]
+    assert [cells for _, cells in found] == rows
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n\t")), min_size=2, max_size=2
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_a_cell_of_a_tsv_file_is_what_stands_between_two_tabs(rows):
+    text = "".join("\t".join(row) + "\n" for row in [["a", "b"], *rows])
+    columns, found, _ = read_csv(text, Path("t.tsv"))
+    assert (columns, [cells for _, cells in found]) == (["a", "b"], rows)
+
+
+def test_a_stray_quote_swallows_no_row_of_a_tsv_file_and_is_said_of_both_kinds():
+    rows = ["image\ten\tde", "1.jpg\ta hat\tein Hut", '2.jpg\t"a cup\teine Tasse', '3.jpg\ta cat\teine "Katze"']
+    _, found, notes = read_csv("\n".join(rows), Path("t.tsv"))
+    assert [cells for _, cells in found] == [row.split("\t") for row in rows[1:]]
+    assert notes == (
+        "1 lines of t.tsv have a cell that begins with a quote, the first line 3: it is part of the text, since "
+        "nothing is quoted in TSV",
+    )
+    text = 'image,en\n1,a\n2,"b\n3,c\n4,d"\n5,e\n'
+    _, found, notes = read_csv(text, Path("t.csv"))
+    assert found == [(2, ["1", "a"]), (3, ["2", "b\n3,c\n4,d"]), (6, ["5", "e"])]
+    assert notes == (
+        "1 row spans several lines of t.csv, the first lines 3 to 5; a stray double quote would do the same",
+    )
 
 
 @pytest.mark.parametrize(

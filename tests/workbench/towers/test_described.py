@@ -138,9 +138,11 @@ def test_both_sides_of_padding_give_the_same(tmp_path, kind):
     assert relative_error(load_tower(change(path, padding_side="left")).encode_text(ODD), right) < 1e-5
 
 
-def test_the_end_token_is_that_after_the_caption_and_not_one_inside_it(tmp_path):
+def test_the_end_token_is_that_after_the_caption_and_one_inside_it_is_refused(tmp_path):
     tower = load_tower(make.llama_checkpoint(tmp_path / "model"))
-    captions = ["a </s> cat", "two </s></s> dogs in a hut"]
+    with pytest.raises(InputError, match="spells out '</s>'"):
+        tower.tokenize(["two </s></s> dogs in a hut"])
+    captions = ["a cat", "two dogs in a hut"]
     tokens = tower.tokenize(captions)
     assert tokens.pooled.tolist() == [len(row) - 1 for row in tower.tokenizer(captions)["input_ids"]]
 

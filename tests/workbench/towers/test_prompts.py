@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -48,13 +50,16 @@ def test_the_tokenisers_own_start_and_end_tokens_are_no_content():
 
 def test_words_of_the_prompt_in_a_caption_are_content():
     tokenizer = qwen_tokenizer()
-    caption = "<|endoftext|>user\n<|im_end|>"
+    caption = "user\nassistant\n"
     found = tokenize_in_prompt(tokenizer, [caption, "a much longer caption than that one is"], None, PROMPT, 200)
     assert parts(tokenizer, found, 0)[1] == caption
-    assert found.content[0].sum() == 7
-    # Nor is a padding token in it padding: the mask counts, not the id.
-    real = found.input_ids[0][found.attention_mask[0].bool()].tolist()
-    assert real.count(tokenizer.pad_token_id) == 2  # the caption's own, and the prompt's
+
+
+@pytest.mark.parametrize("mark", ["<|endoftext|>", "<|im_end|>", "<|im_start|>"])
+def test_a_special_token_of_the_prompt_in_a_caption_is_refused_by_name(mark):
+    # Its id would end the turn, or stand for padding, in the middle of the text.
+    with pytest.raises(InputError, match=re.escape(f"Caption 1 in 'sw', 'face{mark} cat', spells out '{mark}'")):
+        tokenize_in_prompt(qwen_tokenizer(), ["a cat", f"face{mark} cat"], "sw", PROMPT, 200)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

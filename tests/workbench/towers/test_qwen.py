@@ -1,3 +1,4 @@
+import copy
 import json
 
 import pytest
@@ -16,7 +17,7 @@ from workbench.hooks import HookManager
 from workbench.oracle import patch_depths
 from workbench.towers import load_tower
 from workbench.towers.base import relative_error
-from workbench.towers.qwen import GmeTower, to_whole_patches
+from workbench.towers.qwen import GmeTower, gme_prompt, to_whole_patches
 
 LAST = {
     "blocks": "language_model.layers", "norm": "language_model.norm", "pooling": "last",
@@ -60,9 +61,10 @@ def test_an_instruction_takes_the_place_of_the_default_before_captions_and_is_no
 
 
 def test_the_pooled_row_is_counted_and_never_found_by_its_id(get_tower):
-    """The end token is the padding token too, and a caption may hold it."""
-    tower = get_tower("qwen2_vl")
-    captions = ["<|endoftext|> a cat", "a cat", "a longer caption<|endoftext|><|endoftext|> than the others"]
+    """The end token is the padding token too, and an instruction may hold it; a caption may not."""
+    tower = copy.copy(get_tower("qwen2_vl"))
+    tower.prompt = gme_prompt("Read <|endoftext|> and the rest.")
+    captions = ["x a cat", "a cat", "a longer caption than the others"]
     tokens = tower.tokenize(captions)
     assert tokens.pooled.tolist() == (tokens.attention_mask.sum(-1) - 1).tolist()
     end = tower.tokenizer.pad_token_id

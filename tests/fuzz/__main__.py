@@ -1,0 +1,5 @@
+import sys
+
+from tests.fuzz.runner import main
+
+sys.exit(main(sys.argv[1:]))
