@@ -156,10 +156,8 @@ COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference
 def _read(file: Path) -> pd.DataFrame:
     check_table(file)
     try:
-        if file.suffix == ".csv":
-            frame = pd.read_csv(file, keep_default_na=False, na_values=[""])
-        else:
-            frame = read_frame(file)
+        is_csv = file.suffix == ".csv"
+        frame = pd.read_csv(file, keep_default_na=False, na_values=[""]) if is_csv else read_frame(file)
     except (ValueError, OSError) as error:
         raise InputError(f"{str(file)!r} can't be read as a table ({error}).") from None
     return _comparable(file.stem, frame)
