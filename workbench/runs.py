@@ -29,7 +29,7 @@ from safetensors.numpy import save
 
 from workbench.errors import InputError
 from workbench.files import check_writable, path_below, write_atomically
-from workbench.parsing import load_file
+from workbench.parsing import load_file, loads
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ def check_table(path: Path) -> None:
     """
     for folder in (path.parent, path.parent.parent):
         try:
-            known = json.loads((folder / "manifest.json").read_text("utf-8"))["tables"]
+            known = load_file(folder / "manifest.json", finite=False)["tables"]
             said = known.get(path.relative_to(folder).as_posix())
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
@@ -235,7 +235,7 @@ def sealed(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> bytes
 def read_header(file: Any) -> dict[str, Any]:
     """Return the header of an open safetensors file that :func:`sealed` made; empty where there is none."""
     try:
-        found = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
+        found = loads((file.metadata() or {}).get(_HEADER, "{}"), "The header of a cell")
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -193,8 +193,9 @@ def test_a_cell_with_an_array_less_or_another_number_is_done_again(tmp_path, cap
 
 def test_a_table_that_was_edited_is_not_taken_for_the_runs_own(tmp_path):
     run = Run(tmp_path, CONFIG)
+    (tmp_path / "figures").mkdir()
     for name in ("results.parquet", "figures/baseline.csv"):
-        run.write_text(name, "language,value\nen,1\n")
+        (tmp_path / name).write_text("language,value\nen,1\n")
     run.finish({}, ("results.parquet", "figures/baseline.csv"))
     for name in ("results.parquet", "figures/baseline.csv"):
         check_table(tmp_path / name)

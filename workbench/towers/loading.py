@@ -117,9 +117,8 @@ def recognise(source: Source) -> tuple[Source, type[Tower]]:
             "beside open_clip's weights."
         )
     source = dataclasses.replace(source, config=config)
-    model_type = config.get("model_type")
-    if not isinstance(model_type, str):
-        raise TowerError(f"The config.json of {source.name!r} names no model_type but {model_type!r}.")
+    said = config.get("model_type")
+    model_type = said if said is None or isinstance(said, str) else repr(said)
     if model_type not in FAMILIES and _is_text_encoder(model_type):
         return source, TextEncoderTower
     if model_type not in FAMILIES:
