@@ -89,8 +89,7 @@ def erasure_numbers(study: "ErasureStudy") -> Analysis:
     linear = attacks[(attacks["attacker"] == "logistic") & attacks["draw"].isna() & attacks["eraser"].ne("none")]
     rows += [
         {"language": "all", "intervention": row["eraser"], "metric": "language accuracy", "n": int(row["images"]),
-         "classes": int(row["classes"]), "ends": (row["value"] if "value" in row else row["accuracy"], row["low"],
-                                                  row["high"])}
+         "classes": int(row["classes"]), "ends": (row["accuracy"], row["low"], row["high"])}
         for row in linear.to_dict("records")
     ]  # fmt: skip
     frame = audit.retrieval
@@ -130,4 +129,6 @@ def _analysis(rows: list[dict[str, Any]], fixed: dict[str, Any], what: str) -> A
         f"The numbers of the {what} that a text would quote, one a row; intervals are those of the figures. "
         "`workbench compare --published` lays them beside what papers print."
     )
-    return Analysis(NAME, f"Key numbers, {what} ({len(table)} numbers)", table, None, caption)
+    first = records[0]
+    finding = f"{len(table)} numbers, the first of them {first['metric']} {first['value']:.3g}."
+    return Analysis(NAME, f"Key numbers, {what} ({len(table)} numbers)", table, None, caption, finding)
