@@ -221,6 +221,9 @@ def _rows(
         for name, measure in measures.items():
             more = {"ceiling": ceiling(p), "note": UNINFORMATIVE if k == 1 else ""}
             yield row(name, k, measure(labels, k, prior=p), **_null(nulls[name, k]), **more)
+        # Above 0 where the bias is concentrated at the top of the list (S0-18).
+        gap = dlbkl(labels, k, prior=p) - lbkl(labels, k, prior=p)
+        yield row("DLBKL minus LBKL", k, gap, note=UNINFORMATIVE if k == 1 else "above 0: more bias at the top")
         share = 100 * low_share(labels, k)
         yield row("low share", k, share, PERCENT, **_null(nulls["low share", k]))
         signed = {key: value - 100 * p for key, value in _null(nulls["low share", k]).items()}
