@@ -178,7 +178,7 @@ def rank_mixed_tokens(
         raise InputError(f"ties={ties!r} came; it is 'random' or 'index'.")
     if depth < 1:
         raise InputError(f"A depth of {depth} came; keep at least 1 caption.")
-    order = np.arange(len(texts)) if ties == "index" else np.random.default_rng([seed, 16]).permutation(len(texts))
+    order = np.arange(len(texts)) if ties == "index" else seeded(seed, 16).permutation(len(texts))
     tops, found = [], []
     step = max(1, _SCORES // len(texts))
     for start in range(0, len(images), step):

@@ -21,12 +21,17 @@ import typer
 Names = Annotated[
     str | None,
     typer.Option(
-        help="parallel:LANG, mean:LANG+LANG or mean:TIER, random:LANG, noise, noise:matched, mid:LANG, "
-        "erase:leace, erase:random; comma-separated.",
+        help="parallel:LANG, mean:LANG+LANG or mean:TIER, random:LANG or random:LANG:DRAWS, noise, noise:matched, "
+        "mid:LANG, erase:leace, erase:random; comma-separated.",
         show_default="parallel, mean, random and mid of --source, and noise",
     ),
 ]
-Depths = Annotated[str, typer.Option(help="'all', or such as 0,4-8,N-3,N; depth d is after d blocks.")]
+Depths = Annotated[
+    str,
+    typer.Option(
+        help="'all', or such as 0,4-8,N-3,N; depth d is after d blocks. The papers' block N-4 is block:N-4, depth N-3."
+    ),
+]
 OneDepth = Annotated[
     str | None,
     typer.Option(
