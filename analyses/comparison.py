@@ -196,7 +196,8 @@ def _nothing(frame: pd.DataFrame, found: Matches) -> str:
         hint = f" That tower is published on {', '.join(on)}."
     else:
         names = list(dict.fromkeys(tower for tower, _ in there))
-        near = get_close_matches(tower_name(towers[0]), by or names, 3, 0.3)
+        plain = {name.casefold(): name for name in by or names}
+        near = [plain[name] for name in get_close_matches(towers[0].casefold(), plain, 3, 0.5)]
         hint = f" The nearest published towers are {', '.join(near)}." if near else ""
     return f"Nothing is published for {who}.{hint} `load_published()` has all that is."
 

@@ -92,12 +92,6 @@ class MultiVectors:
             raise InputError(f"Item {row} has a token with NaN or infinity. Look for a tower in half precision.")
         return wide, mask
 
-    def pick(self, items: Int[np.ndarray, " item"]) -> "MultiVectors":
-        """Return some items, in this order, as items of their own."""
-        rows = np.asarray(items, dtype=np.int64)
-        tokens = self.tokens[rows] if isinstance(self.tokens, np.ndarray) else self.tokens[torch.from_numpy(rows)]
-        return MultiVectors(tokens, np.asarray(self.mask)[rows])
-
     @cached_property
     def twins(self) -> Int[np.ndarray, " item"]:
         """For each item, the first one with the same tokens to the bit."""

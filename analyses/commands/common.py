@@ -181,6 +181,7 @@ def start(
     **asked
         Every other option of the command that decides a number.
     """
+    _check_planted(tower, corpus)
     typed = {
         field.name: getattr(options, field.name)
         for options in (tower_options, corpus_options)
@@ -197,6 +198,18 @@ def start(
     for reason, count in getattr(corpus, "left_out", {}).items():
         log.info("%s: %d images left out (%s)", corpus.name, count, reason)
     return run
+
+
+def _check_planted(tower: "Tower", corpus: Any) -> None:
+    """Refuse a planted tower on languages that its fault does not touch: nothing was planted in them."""
+    fault = getattr(tower, "fault", None)
+    if fault is None or fault.kind == "none" or set(fault.labels) & set(corpus.languages):
+        return
+    raise InputError(
+        f"The fault of {tower.name!r} strikes {', '.join(fault.labels)} and none of the languages asked for "
+        f"({', '.join(corpus.languages)}). Leave --corpus and --tier-map out, which brings emoji-pseudo with these "
+        "labels, or name languages with labels=, such as planted-block-5:labels=sw."
+    )
 
 
 def truncation(tower: "Tower", texts: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
