@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from workbench.corpora.reading import parse_json
 from workbench.corpora.triplets import TripletCorpus
 from workbench.errors import InputError, suggest
 
@@ -23,24 +24,14 @@ def read_labels(path: str | Path) -> dict[str, list[str]]:
     InputError
         If it is no JSON object of lists of texts.
     """
-    import json
-
     place = Path(path)
     legal = 'It must map image ids to lists of concepts, such as {"a.jpg": ["necklace", "mask"]}.'
-
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        names = [name for name, _ in pairs]
-        twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-        if twice:
-            raise InputError(f"The labels {str(place)!r} name {twice[0]!r} twice. {legal}")
-        return dict(pairs)
-
     try:
-        content = json.loads(place.read_text("utf-8"), object_pairs_hook=once)
+        content = parse_json(place.read_bytes(), place)
     except OSError:
         raise InputError(f"There are no labels in {str(place)!r}. {legal}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"The labels {str(place)!r} are not JSON ({str(error)[:100]}). {legal}") from None
+    except InputError as error:
+        raise InputError(f"{error} {legal}") from None
     if not isinstance(content, dict) or not content:
         raise InputError(f"The labels {str(place)!r} are no filled JSON object. {legal}")
     for image_id, concepts in content.items():
