@@ -26,8 +26,11 @@ from workbench.corpora.images import LazyImages
 from workbench.corpora.triplets import TripletCorpus
 from workbench.errors import InputError
 from workbench.languages import COMMON_CRAWL_SHARE
+from workbench.late_interaction import MultiVectors, listed_scores, mean_pooled
 from workbench.metrics import wins as who_won
 from workbench.towers.base import Tower
+from workbench.towers.multi_vectors import joined
+from workbench.towers.precomputed import IMAGES, PrecomputedTower
 
 ChoiceDirection = Literal["t2i", "i2i"]
 ChoiceTies = Literal["first", "shared"]
@@ -80,28 +83,42 @@ class TripletEmbeddings:
 
     Attributes
     ----------
-    texts : Tensor of shape (trial, d)
+    texts : Tensor of shape (trial, d), or MultiVectors
         Of the text query of each trial.
-    images : Tensor of shape (image, d)
+    images : Tensor of shape (image, d), or MultiVectors
         In the order of ``corpus.image_ids``.
     """
 
-    texts: Tensor
-    images: Tensor
+    texts: Any
+    images: Any
+
+    @property
+    def single(self) -> "TripletEmbeddings":
+        """One vector an item, for maps and clusters: the mean of its tokens where there are several, as published."""
+        if not isinstance(self.texts, MultiVectors):
+            return self
+        return TripletEmbeddings(mean_pooled(self.texts), mean_pooled(self.images))
 
 
 def embed_triplets(tower: Tower, corpus: TripletCorpus) -> TripletEmbeddings:
-    """Embed each distinct text query of a language once, and each distinct picture."""
+    """Embed each distinct text query of a language once, and each distinct picture.
+
+    A file of embeddings has them already: under a language, in the row of an image, stands the text that asks for
+    that image.
+    """
+    if isinstance(tower, PrecomputedTower):
+        return _stored_triplets(tower, corpus)
     languages = [corpus.languages_of[country] for country in corpus.countries]
     asked = list(zip(languages, corpus.texts(), strict=True))
     distinct = list(dict.fromkeys(asked))
     place = {query: row for row, query in enumerate(distinct)}
-    parts: list[Tensor | None] = [None] * len(distinct)
+    parts, order = [], []
     for language in dict.fromkeys(languages):
         own = [query for query in distinct if query[0] == language]
-        for query, embedding in zip(own, tower.encode_text([text for _, text in own], language), strict=True):
-            parts[place[query]] = embedding
-    texts = torch.stack([part for part in parts if part is not None])
+        parts.append(tower.encode_text([text for _, text in own], language))
+        order += [place[query] for query in own]
+    texts = joined(parts) if isinstance(parts[0], MultiVectors) else torch.cat(parts)
+    back = np.argsort(order)
     corpus.images()  # refuses a set without images
     pictures: dict[str, str] = {}
     of_image = [corpus.image_hash(image_id) for image_id in corpus.image_ids]
@@ -109,7 +126,25 @@ def embed_triplets(tower: Tower, corpus: TripletCorpus) -> TripletEmbeddings:
         pictures.setdefault(picture, image_id)
     images = tower.encode_images(LazyImages(list(pictures.values()), corpus.open_image))
     rows = {picture: row for row, picture in enumerate(pictures)}
-    return TripletEmbeddings(texts[[place[query] for query in asked]], images[[rows[picture] for picture in of_image]])
+    wanted = back[[place[query] for query in asked]], np.array([rows[picture] for picture in of_image])
+    return TripletEmbeddings(_pick(texts, wanted[0]), _pick(images, wanted[1]))
+
+
+def _pick(items: Any, rows: np.ndarray) -> Any:
+    return items.pick(rows) if isinstance(items, MultiVectors) else items[torch.from_numpy(rows)]
+
+
+def _stored_triplets(tower: PrecomputedTower, corpus: TripletCorpus) -> TripletEmbeddings:
+    texts: list[Tensor] = []
+    of_language: dict[str, list[int]] = {}
+    for row, country in enumerate(corpus.countries):
+        of_language.setdefault(corpus.languages_of[country], []).append(row)
+    for language, rows in of_language.items():
+        texts.append(tower.find(language, [corpus.triplets[row].query.image_id for row in rows], corpus.name))
+    back = np.argsort([row for rows in of_language.values() for row in rows])
+    return TripletEmbeddings(
+        torch.cat(texts)[torch.from_numpy(back)], tower.find(IMAGES, corpus.image_ids, corpus.name)
+    )
 
 
 def run_trials(
@@ -134,7 +169,7 @@ def run_trials(
             f"{len(embeddings.texts)} texts and {len(embeddings.images)} images are embedded; {corpus.name!r} has "
             f"{len(corpus)} trials and {len(corpus.image_ids)} images."
         )
-    queries = embeddings.texts if direction == "t2i" else embeddings.images[torch.from_numpy(rows[:, 0])]
+    queries = embeddings.texts if direction == "t2i" else _pick(embeddings.images, rows[:, 0])
     languages = [corpus.languages_of[country] for country in corpus.countries]
     if direction == "t2i":
         asked = [f"{language}\0{text}" for language, text in zip(languages, corpus.texts(), strict=True)]
@@ -144,7 +179,10 @@ def run_trials(
         tower=tower,
         corpus=corpus.name,
         direction=direction,
-        similarity=triplet_similarity(queries.numpy(), embeddings.images.numpy(), rows[:, 1:]),
+        # Of many vectors an item, MaxSim of the query's tokens; a trial compares candidates of one query alone.
+        similarity=listed_scores(queries, embeddings.images, rows[:, 1:])
+        if isinstance(queries, MultiVectors)
+        else triplet_similarity(queries.numpy(), embeddings.images.numpy(), rows[:, 1:]),
         country=np.array(corpus.countries),
         language=np.array(languages),
         concept=np.array([triplet.query.concept for triplet in corpus.triplets]),
@@ -201,6 +239,17 @@ def association_bias(
             "No value can be laid beside published ones."
         )
     return Analysis(f"association-{first.direction}", title, table, _figure(table, trials, title), caption)
+
+
+CAVEATS = (
+    "A country stands for a culture and a language for a country here; both are coarse, and so are the concepts.",
+    "An equal share of wins is no proof of right answers: read SP beside M_sem.",
+    "A word with several meanings is one query; which meaning a picture shows is not looked at.",
+    "SP divides by M_sem: where few trials are won by meaning it is large for that alone; log SP has no such pole.",
+    "Countries, languages and concepts are few; each value has its number of trials, and intervals are over distinct "
+    "queries.",
+)
+"""What a report of association bias says beside its numbers (S0-75)."""
 
 
 def _finding(table: pd.DataFrame, tower: str) -> str:

@@ -151,6 +151,7 @@ def bias_association(
         corpus = corpus.select(languages, limit)
     found = embed_triplets(tower, corpus) if embeddings is None else embeddings
     trials = {direction: run_trials(tower.name, corpus, found, direction) for direction in dict.fromkeys(directions)}
+    found = found.single
     answers = [association_bias([one], ties=ties, seed=seed, resamples=resamples) for one in trials.values()]
     names: Any = {"tower": tower.name, "corpus": corpus.name}
     texts = _or_none("clusters-by-language", lambda: text_clusters(corpus, found)[0])

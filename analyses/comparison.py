@@ -1,10 +1,12 @@
 """A run beside published values of the same tower and benchmark, with the difference.
 
 Only what is the same is compared: tower, benchmark, language or country, intervention, source, depth and
-metric, by the name tables of ``analyses/published/``. A difference is no verdict. Published values come
+metric, by the name tables of ``analyses/published/``, measured alike; what was measured otherwise is named and left
+out. A difference is no verdict. Published values come
 without intervals, sometimes of images or a direction that the paper does not name, and each row says so.
 """
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from analyses.prevalence_figure import LEGEND
 from analyses.published_match import COLUMNS, Matches, is_published, match_published
 from analyses.published_values import corpus_name, tower_name
 from analyses.theme import FAINT, TEMPLATE, label, language_name
-from workbench.errors import InputError, suggest
+from workbench.errors import InputError
 from workbench.packed import read_frame
 from workbench.runs import check_table
 
@@ -59,27 +61,28 @@ def compare_published(frame: pd.DataFrame, paper: str | None = None) -> Analysis
 
 
 def _analysis(found: Matches) -> Analysis:
-    rows, partial, skipped = found.rows, found.partial, found.skipped
+    rows, partial = found.rows, found.partial
     table = pd.DataFrame(rows)[COLUMNS]
     inside = table["inside"].dropna()
     towers = ", ".join(dict.fromkeys(Path(tower).name for tower in table["tower"]))
     title = f"Run and published values, {towers} (n = {len(table)} numbers)"
     caption = (
         "Filled: this run with its 95 % interval. Hollow star: the value that the paper prints for the same tower, "
-        "benchmark, language or country, intervention and depth. "
+        "benchmark, language or country, intervention and depth, measured alike. "
         + (
             f"{int(inside.sum())} of {len(inside)} published values lie within the interval, half a unit of their last "
             "printed place allowed. "
             if len(inside)
             else ""
         )
+        + ("A star of a range stands at the place in it that is nearest. " if table["published"].isna().any() else "")
         + "Published values have no interval of their own. "
         + " ".join(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(table["note"]) if note)
     )
     if partial:
         caption += f" Means of {', '.join(partial)} are over other languages here than in the paper, and were left out."
-    if skipped:
-        caption += f" {skipped} divergences were left out: the published ones have P = ½, and this run has another."
+    if found.apart:
+        caption += f" Not compared: {_reasons(found)}."
     return Analysis("comparison", title, table, _figure(rows, title), caption.strip())
 
 
@@ -150,7 +153,7 @@ def read_run(path: str | Path) -> pd.DataFrame:
     return pd.concat([_read(file) for file in files], ignore_index=True)
 
 
-COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference-and-clusters")
+COMPARED = ("prevalence-bias", "association-t2i", "association-i2i", "preference-and-clusters", "key-numbers")
 
 
 def _read(file: Path) -> pd.DataFrame:
@@ -168,37 +171,35 @@ def _comparable(name: str, table: pd.DataFrame) -> pd.DataFrame:
     return table[table["metric"] != "SP"] if name == "preference-and-clusters" else table
 
 
-def _nothing(frame: pd.DataFrame, found: Matches) -> str:
-    by_corpus: dict[str, list[str]] = {}
-    for tower, corpus, _ in found.published:
-        by_corpus.setdefault(corpus, [])
-        if tower not in by_corpus[corpus]:
-            by_corpus[corpus].append(tower)
-    known = "; ".join(f"{corpus}: {', '.join(towers)}" for corpus, towers in by_corpus.items())
-    towers, corpora = ([str(name) for name in frame[column].unique()] for column in ("tower", "corpus"))
-    same = [c for c in corpora if any(tower_name(t) in by_corpus.get(corpus_name(c), []) for t in towers)]
-    if same and found.skipped:
-        return (
-            f"The divergences of this run have a P that is not the published ½, and nothing else of it is published "
-            f"for {', '.join(same)}. Run it with prior='half'."
-        )
-    if same:
-        metrics = ", ".join(
-            dict.fromkeys(
-                metric
-                for tower, corpus, metric in found.published
-                if corpus in map(corpus_name, same) and tower in map(tower_name, towers)
-            )
-        )
-        return (
-            f"{', '.join(towers)} is published on {', '.join(same)}, but not in the cells of this run. Published "
-            f"metrics: {metrics}; the run has: {', '.join(map(str, frame['metric'].unique()))}."
-        )
-    hint = suggest(tower_name(towers[0]), [tower for names in by_corpus.values() for tower in names])
-    return (
-        f"Nothing is published for {', '.join(towers)} on {', '.join(corpora)}.{hint} Published are, by benchmark: "
-        f"{known}."
+def _reasons(found: Matches) -> str:
+    return "; ".join(
+        f"{count} value{'s' if count > 1 else ''}, since {reason}" for reason, count in found.apart.items()
     )
+
+
+def _nothing(frame: pd.DataFrame, found: Matches) -> str:
+    towers, corpora = ([str(name) for name in frame[column].unique()] for column in ("tower", "corpus"))
+    who = f"{', '.join(towers)} on {', '.join(corpora)}"
+    if found.apart:
+        return f"Nothing published of {who} was measured as this run was: {_reasons(found)}."
+    there = [(tower, corpus) for tower, corpus, _ in found.published]
+    same = [(t, c) for t, c in dict.fromkeys(there) if t in map(tower_name, towers) and c in map(corpus_name, corpora)]
+    if same:
+        metrics = ", ".join(dict.fromkeys(m for tower, corpus, m in found.published if (tower, corpus) in same))
+        return (
+            f"{who} is published, but not in the cells of this run. Published metrics: {metrics}; the run has: "
+            f"{', '.join(map(str, frame['metric'].unique()))}."
+        )
+    on = list(dict.fromkeys(corpus for tower, corpus in there if tower in map(tower_name, towers)))
+    by = list(dict.fromkeys(tower for tower, corpus in there if corpus in map(corpus_name, corpora)))
+    if on:
+        hint = f" That tower is published on {', '.join(on)}."
+    else:
+        names = list(dict.fromkeys(tower for tower, _ in there))
+        plain = {name.casefold(): name for name in by or names}
+        near = [plain[name] for name in get_close_matches(towers[0].casefold(), plain, 3, 0.5)]
+        hint = f" The nearest published towers are {', '.join(near)}." if near else ""
+    return f"Nothing is published for {who}.{hint} `load_published()` has all that is."
 
 
 def _figure(rows: list[dict[str, Any]], title: str) -> go.Figure:
@@ -232,7 +233,7 @@ def _figure(rows: list[dict[str, Any]], title: str) -> go.Figure:
             },
             row=place, col=1, **shared,
         )  # fmt: skip
-        stars = [row["published"] for row in group]
+        stars = [_star(row) for row in group]
         figure.add_trace(
             published_stars(stars, y, hover, legendgroup="published", showlegend=place == 1), row=place, col=1
         )
@@ -248,6 +249,11 @@ def _figure(rows: list[dict[str, Any]], title: str) -> go.Figure:
     )  # fmt: skip
     figure.update_yaxes(tickfont={"color": FAINT, "size": 11})
     return figure
+
+
+def _star(row: dict[str, Any]) -> float:
+    """Where a published value stands; of a range or a bound, the place in it that is nearest to the run's value."""
+    return row["value"] - row["difference"] if pd.isna(row["published"]) else row["published"]
 
 
 def _name(row: dict[str, Any], several: bool) -> str:

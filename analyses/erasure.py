@@ -1,8 +1,9 @@
 """Whether the language that a classifier reads off embeddings makes languages fail (S3-35 to S3-40).
 
 An eraser takes the language out of the embeddings; then two things are looked at, both on images that the
-eraser has not seen. Does a *fresh* classifier, trained on erased embeddings, still name the language? And
-what happens to retrieval? A language direction that goes without retrieval noticing was a symptom.
+eraser has not seen: half of them, or with ``folds`` each fold in turn, so that every image is scored once among all.
+Does a *fresh* classifier, trained on erased embeddings, still name the language? And what happens to retrieval? A
+language direction that goes without retrieval noticing was a symptom.
 
 Two comparisons keep that honest. The same number of *random* directions, drawn five times, shows what losing
 that many dimensions costs; and a classifier that is not linear shows what a linear eraser leaves.
@@ -23,7 +24,7 @@ from probes.classifiers import LINEAR, check_classifiers, fit_predict
 from workbench.arrays import ArrayLike
 from workbench.errors import InputError
 from workbench.retrieval import DIFFERENCE, PERCENT, Bootstrap
-from workbench.splits import split_by_image
+from workbench.splits import image_folds, split_by_image
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,11 +52,12 @@ class ErasureAudit:
         accuracy, low, high, sd, chance, majority, classes, n, images, seed``. ``guards`` is what kind of
         attacker an eraser is meant to stop; ``sd`` is that of the accuracy over resamples of images.
     fitted : dict of str to Eraser
-        The erasers, fitted on the training images.
+        The erasers, fitted on the training images; with folds, on those of the first one.
     placebo_rank : dict of str to int
         Which placebo each eraser is compared with.
     languages : tuple of str
     train_images, test_images : int
+        With folds, the images that the eraser of the smallest fit saw, and all images.
     notes : tuple of str
         What was left out, and why; what makes an eraser less than it looks.
     """
@@ -128,6 +130,7 @@ def audit_erasure(
     attackers: Sequence[str] = ("logistic", "mlp"),
     draws: int = 5,
     test_share: float = 0.5,
+    folds: int | None = None,
     seed: int = 0,
     resamples: int = 1000,
     tower: str = "",
@@ -158,6 +161,9 @@ def audit_erasure(
         Random ablations a rank, at least 5 (S3-36).
     test_share, seed, resamples
         Of the split and the bootstrap over held-out images.
+    folds : int, optional
+        Cross-fitting, in place of one split: deal the images into so many folds, fit on the others of each, and
+        score every image once, among all images. So the numbers are of all images, as published ones are.
     tower, corpus : str
         Names for the tables.
 
@@ -167,7 +173,19 @@ def audit_erasure(
         If arrays don't match, an eraser comes twice, or there are too few languages, images or draws.
     """
     job = _Job(
-        embeddings, gallery, images, tier_map, metric, attackers, draws, test_share, seed, resamples, tower, corpus
+        embeddings,
+        gallery,
+        images,
+        tier_map,
+        metric,
+        attackers,
+        draws,
+        test_share,
+        folds,
+        seed,
+        resamples,
+        tower,
+        corpus,
     )
     chosen = [*(default_erasers(len(job.rows), job.width) if erasers is None else erasers), *extra]
     try:
@@ -178,7 +196,7 @@ def audit_erasure(
         if not fitting:
             raise
         dropped = [one.label for one in chosen if one not in fitting]
-        trained = int(job.train.sum())
+        trained = job.train_images
         note = f"{', '.join(dropped)} left out: on {trained} images nothing can be read after rank {stop.reached}."
         warnings.warn(note, ErasureWarning, stacklevel=2)
         audit = job.run(fitting)
@@ -196,6 +214,7 @@ class _Job:
         attackers: Sequence[str],
         draws: int,
         test_share: float,
+        folds: int | None,
         seed: int,
         resamples: int,
         tower: str,
@@ -213,14 +232,18 @@ class _Job:
         ids = np.arange(len(every)) if images is None else np.asarray(images)
         if len(ids) != len(every):
             raise InputError(f"{len(ids)} image ids came for {len(every)} images. Give one an image, in order.")
-        self.train, self.test = split_by_image(ids, test_share=test_share, seed=seed)
-        self.gallery = every[np.flatnonzero(self.test)]
+        self.parts = _parts(ids, test_share, folds, seed)
+        self.train_images = min(int(train.sum()) for train, _ in self.parts)
+        places = np.concatenate([np.flatnonzero(test) for _, test in self.parts])
+        # Rows of one part after the other are brought back into the order of the images.
+        self.order = np.argsort(places)
+        self.n = len(places)
+        self.gallery = every[np.sort(places)]
         self.languages = tuple(self.rows)
         self.map_name, self.groups = tier_groups(self.rows, tier_map)
         self.metric, self.attackers, self.draws, self.seed = metric, list(attackers), draws, seed
-        self.bootstrap = Bootstrap(int(self.test.sum()), resamples, seed)
+        self.bootstrap = Bootstrap(self.n, resamples, seed)
         self.names = {"tower": tower, "corpus": corpus}
-        self.codes = {True: self._codes(self.train), False: self._codes(self.test)}
         self.frozen = self._scores(None)
         self.retrieval: list[dict[str, Any]] = []
         self.attacks: list[dict[str, Any]] = []
@@ -234,46 +257,52 @@ class _Job:
                 raise InputError(f"The eraser {label!r} came twice. Give each once.")
         if not erasers:
             raise InputError("No eraser came. Give LEACE(), for one.")
-        training = np.concatenate([rows[self.train] for rows in self.rows.values()])
-        names = np.array(self.languages)[self.codes[True]]
+        training = [np.concatenate([rows[train] for rows in self.rows.values()]) for train, _ in self.parts]
+        names = [np.array(self.languages)[self._codes(train)] for train, _ in self.parts]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ErasureWarning)
-            fitted = _fit_all(erasers, training, names)
+            each = [_fit_all(erasers, *part) for part in zip(training, names, strict=True)]
         told = {str(one.message): one for one in caught}
         for one in told.values():
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         self._put(BEFORE, None, None, self.frozen)
         self._attack(BEFORE, None, "nothing", None, None, self.attackers)
         placebo = {}
-        for label, one in fitted.items():
+        for label, one in each[0].items():
+            own = [part[label] for part in each]
             rank = one.rank_ if isinstance(one, LinearEraser) else None
             placebo[label] = len(self.languages) - 1 if rank is None else rank
-            self._put(label, rank, None, self._scores(one))
-            self._attack(label, rank, one.guards, None, one, self.attackers)
+            self._put(label, rank, None, self._scores(own))
+            self._attack(label, rank, one.guards, None, own, self.attackers)
         linear = [name for name in self.attackers if name in LINEAR]
         for rank in sorted(set(placebo.values())):
             arms = []
             for draw, ablation in enumerate(random_ablations(rank, self.draws)):
-                ablation.fit(training, names)
-                arms.append(self._scores(ablation))
+                own = [ablation.unfitted().fit(*part) for part in zip(training, names, strict=True)]
+                arms.append(self._scores(own))
                 self._put(f"{PLACEBO} {rank}", rank, draw, arms[-1])
-                self._attack(f"{PLACEBO} {rank}", rank, "nothing", draw, ablation, linear)
+                self._attack(f"{PLACEBO} {rank}", rank, "nothing", draw, own, linear)
             self._put_mean(f"{PLACEBO} {rank}", rank, arms)
         attacks = pd.DataFrame(self.attacks).astype({"rank": "Int64", "draw": "Int64"})
         retrieval = pd.DataFrame(self.retrieval).astype({"rank": "Int64", "draw": "Int64"})
-        counts = int(self.train.sum()), int(self.test.sum())
+        counts = self.train_images, self.n
         notes = tuple(text for text, one in told.items() if issubclass(one.category, ErasureWarning))
-        return ErasureAudit(retrieval, attacks, fitted, placebo, self.languages, *counts, notes)
+        return ErasureAudit(retrieval, attacks, each[0], placebo, self.languages, *counts, notes)
 
     def _codes(self, side: np.ndarray) -> np.ndarray:
         return np.repeat(np.arange(len(self.languages)), int(side.sum()))
 
     # -- retrieval --------------------------------------------------------------------------------
 
-    def _scores(self, eraser: Eraser | None) -> dict[tuple[str, str], np.ndarray]:
+    def _held_out(self, erasers: Sequence[Eraser] | None, rows: np.ndarray) -> list[np.ndarray]:
+        """Return the rows of the held-out images of each part, erased by what has not seen them."""
+        parts = [rows[test] for _, test in self.parts]
+        return parts if erasers is None else [one.transform(p) for one, p in zip(erasers, parts, strict=True)]
+
+    def _scores(self, erasers: Sequence[Eraser] | None) -> dict[tuple[str, str], np.ndarray]:
         found = {}
         for language, rows in self.rows.items():
-            texts = rows[self.test] if eraser is None else eraser.transform(rows[self.test])
+            texts = np.concatenate(self._held_out(erasers, rows))[self.order]
             for direction, scores in image_scores(texts, self.gallery, f"{language} embeddings", self.metric).items():
                 found[language, direction] = scores
         return found
@@ -314,16 +343,19 @@ class _Job:
     # -- attack -----------------------------------------------------------------------------------
 
     def _attack(
-        self, label: str, rank: int | None, guards: str, draw: int | None, eraser: Eraser | None, attackers: list[str]
-    ) -> None:
+        self, label: str, rank: int | None, guards: str, draw: int | None, erasers: Sequence[Eraser] | None,
+        attackers: list[str],
+    ) -> None:  # fmt: skip
         sides = []
-        for side in (self.train, self.test):
-            rows = np.concatenate([rows[side] for rows in self.rows.values()])
-            sides.append(rows if eraser is None else eraser.transform(rows))
-        n = int(self.test.sum())
+        for place, (train, test) in enumerate(self.parts):
+            stacks = [np.concatenate([rows[side] for rows in self.rows.values()]) for side in (train, test)]
+            sides.append(stacks if erasers is None else [erasers[place].transform(stack) for stack in stacks])
         for attacker in attackers:
-            named = fit_predict(attacker, sides[0], self.codes[True], [sides[1]], seed=self.seed)[0]
-            right = 100.0 * (named == self.codes[False]).reshape(len(self.languages), n)
+            parts = []
+            for (train, test), (fit_on, read) in zip(self.parts, sides, strict=True):
+                named = fit_predict(attacker, fit_on, self._codes(train), [read], seed=self.seed)[0]
+                parts.append((named == self._codes(test)).reshape(len(self.languages), -1))
+            right = 100.0 * np.concatenate(parts, axis=1)[:, self.order]
             resampled = self.bootstrap.means(right.mean(axis=0))
             low, high = self.bootstrap.mean_interval(right.mean(axis=0))
             chance = 100.0 / len(self.languages)
@@ -333,10 +365,18 @@ class _Job:
                     "linear": attacker in LINEAR, "accuracy": float(right.mean()), "low": float(low),
                     "high": float(high), "sd": float(resampled.std(ddof=1)), "chance": chance,
                     # One caption an image in every language, so every class is as frequent as any other.
-                    "majority": chance, "classes": len(self.languages), "n": right.size, "images": n,
+                    "majority": chance, "classes": len(self.languages), "n": right.size, "images": self.n,
                     "seed": self.seed,
                 }
             )  # fmt: skip
+
+
+def _parts(ids: np.ndarray, test_share: float, folds: int | None, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return which images are fitted on and which held out, once or fold by fold."""
+    if folds is None:
+        return [split_by_image(ids, test_share=test_share, seed=seed)]
+    fold = image_folds(ids, folds, seed=seed)
+    return [(fold != place, fold == place) for place in range(folds)]
 
 
 def _fit_all(erasers: list[Eraser], rows: np.ndarray, names: np.ndarray) -> dict[str, Eraser]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from analyses.averaging import AveragingGains, average_languages
 from analyses.averaging_figures import averaging_figure
+from analyses.averaging_pairs import averaging_pairs
 from analyses.base import Analysis
 from analyses.erasure import ErasureAudit, audit_erasure
 from analyses.erasure_depths import language_by_depth
@@ -21,6 +22,7 @@ from analyses.erasure_figures import erasure_attacks, erasure_changes
 from analyses.erasure_ranks import erasure_by_rank
 from analyses.erasure_verdict import ErasureThresholds, ErasureVerdict, judge_erasure
 from analyses.geometry_output import subspace_angles
+from analyses.key_numbers import erasure_numbers
 from analyses.language_probe import classifier_accuracies, confusion_figure
 from interventions.erasers import AdversarialEraser, Eraser, LinearEraser
 from probes.classifiers import CLASSIFIERS, ClassifierComparison, compare_classifiers, stack_languages
@@ -53,6 +55,8 @@ class ErasureStudy:
         Between what LEACE reads and what averaging takes away (S3-39), on training images.
     depths : Analysis, optional
         Language by depth; absent for towers without blocks, or where it was not asked for.
+    pairs : Analysis, optional
+        What each language gains by being averaged with each other one, where that was asked for.
     notes : tuple of str
         What was left out, and why.
     """
@@ -66,6 +70,7 @@ class ErasureStudy:
     angles: PrincipalAngles | None
     depths: Analysis | None = field(repr=False)
     notes: tuple[str, ...] = ()
+    pairs: Analysis | None = field(repr=False, default=None)
 
 
 def measure_erasure(
@@ -79,8 +84,10 @@ def measure_erasure(
     classifiers: Sequence[str] = CLASSIFIERS,
     by_depth: bool = True,
     pools: Mapping[str, Iterable[str]] | None = None,
+    pairs: bool = False,
     pivot: str | None = None,
     draws: int = 5,
+    folds: int | None = None,
     thresholds: ErasureThresholds | None = None,
     resamples: int = 1000,
     seed: int = 0,
@@ -105,10 +112,14 @@ def measure_erasure(
         Read it at every depth too.
     pools : mapping of str to iterable of str, optional
         Languages to average, by the name of the set; each tier of two or more by default.
+    pairs : bool
+        Average each two languages too, for the matrix of who helps whom.
     pivot : str, optional
         For a text-only tower: the language whose captions are the gallery.
     draws : int
         Random ablations a rank.
+    folds : int, optional
+        Cross-fit erasers and attackers, so that every image is scored once; half of the images by default.
     thresholds : ErasureThresholds, optional
     resamples, seed : int
     progress : bool
@@ -127,7 +138,8 @@ def measure_erasure(
     )  # fmt: skip
     audit = audit_erasure(
         embeddings, gallery, erasers, extra=[AdversarialEraser(seed=seed)] if adversarial else (), images=images,
-        tier_map=tier_map, draws=draws, seed=seed, resamples=resamples, tower=tower.name, corpus=corpus.name,
+        tier_map=tier_map, draws=draws, folds=folds, seed=seed, resamples=resamples,
+        tower=tower.name, corpus=corpus.name,
     )  # fmt: skip
     directions: tuple = ("i2t", "t2i")
     verdicts = {
@@ -145,13 +157,18 @@ def measure_erasure(
         gains = average_languages(
             embeddings, gallery, pools, resamples=resamples, seed=seed, tower=tower.name, corpus=corpus.name
         )
+    matrix = None
+    if pairs:
+        matrix = averaging_pairs(
+            embeddings, gallery, resamples=resamples, seed=seed, tower=tower.name, corpus=corpus.name
+        )
     depths = None
     if by_depth and tower.n_blocks:
         trajectory = capture(tower, corpus, wanted, progress=progress)
         depths = language_by_depth(trajectory, tokens=tokens, seed=seed, resamples=resamples)
     train, _ = split_by_image(images, seed=seed)
     angles = _angles(audit, {language: own[train] for language, own in embeddings.items()})
-    return ErasureStudy(tower.name, corpus.name, compared, audit, verdicts, gains, angles, depths, tuple(notes))
+    return ErasureStudy(tower.name, corpus.name, compared, audit, verdicts, gains, angles, depths, tuple(notes), matrix)
 
 
 def tier_pools(languages: Sequence[str], tier_map: str | Mapping[str, str] = "s3") -> dict[str, tuple[str, ...]]:
@@ -177,9 +194,11 @@ def erasure_analyses(study: ErasureStudy) -> list[Analysis]:
         found.append(study.depths)
     if study.gains is not None:
         found.append(averaging_figure(study.gains))
+    if study.pairs is not None:
+        found.append(study.pairs)
     if study.angles is not None:
         found.append(subspace_angles({"read by LEACE, averaged away": study.angles}, subject=subject))
-    return found
+    return [*found, erasure_numbers(study)]
 
 
 def _shown(audit: ErasureAudit) -> list[str]:

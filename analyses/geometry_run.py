@@ -22,6 +22,7 @@ from analyses.geometry_output import centroid_cosines, jaccard_curves, modality_
 from analyses.geometry_parts import Panels, number, span, table_of, titled
 from analyses.geometry_sensitivity import sensitivity_by_language
 from analyses.geometry_silhouette import silhouette_curves
+from analyses.key_numbers import geometry_numbers
 from analyses.theme import depth_name, label
 from probes._resampling import mean_over_captions
 from probes.cka import CKAResult, cka_by_depth, tier_means
@@ -257,7 +258,7 @@ def geometry_analyses(found: Geometry, *, resamples: int = 1000) -> list[Analysi
         shown.append(modality_gap_by_language(found.modality_gap, found.tiers, subject=subject))
         shown.append(centroid_cosines(found.centroids, subject=subject, resamples=resamples))
         shown.append(jaccard_curves(found.jaccard, reference=found.reference, subject=subject, resamples=resamples))
-    return shown
+    return [*shown, geometry_numbers(found, resamples=resamples)]
 
 
 def compare_geometry(

@@ -1,5 +1,8 @@
 """Images ranked against the captions of all languages at once (S0-16).
 
+A tower with a vector for each token is ranked by MaxSim, with the image as the query, as published: the captions of one
+image are then compared by sums over the same tokens, and a language of long token sequences has no advantage.
+
 In a mixed pool a Swahili caption competes with the English one of the same image, so a list shows which
 languages a tower puts first. The search is exact
 (:mod:`workbench.pools`).
@@ -13,7 +16,7 @@ where captions stand by language.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,12 +25,17 @@ from torch import Tensor
 
 from workbench.corpora.base import Corpus, Protocol
 from workbench.errors import InputError
+from workbench.late_interaction import MultiVectors, maxsim
 from workbench.metrics import LIST_DEPTH, Placements
 from workbench.pools import search
+from workbench.retrieval import ROUNDING, first_places
 from workbench.splits import generator as seeded
 from workbench.towers.base import Tower
+from workbench.towers.multi_vectors import joined
 
 PoolTies = Literal["random", "index"]
+
+_SCORES = 1 << 26  # similarities that are held at a time
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,36 @@ def rank_mixed(
     return order[found.candidates], found.similarity
 
 
+def rank_mixed_tokens(
+    images: MultiVectors, texts: MultiVectors, *, depth: int = LIST_DEPTH, ties: PoolTies = "random", seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rank all captions for each image by MaxSim, exactly; parameters and results are those of :func:`rank_mixed`."""
+    if ties not in ("random", "index"):
+        raise InputError(f"ties={ties!r} came; it is 'random' or 'index'.")
+    if depth < 1:
+        raise InputError(f"A depth of {depth} came; keep at least 1 caption.")
+    order = np.arange(len(texts)) if ties == "index" else seeded(seed, 16).permutation(len(texts))
+    tops, found = [], []
+    step = max(1, _SCORES // len(texts))
+    for start in range(0, len(images), step):
+        scores = maxsim(images.pick(np.arange(start, min(start + step, len(images)))), texts)[:, order]
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+        tops.append(order[best])
+        found.append(np.take_along_axis(scores, best, 1))
+    return np.concatenate(tops), np.concatenate(found)
+
+
+def _same_texts(items: MultiVectors, texts: list[str]) -> MultiVectors:
+    """Give equal texts of two languages the same tokens where they differ by rounding alone, so that they tie."""
+    rows = np.arange(len(items))
+    for row, first in enumerate(first_places(texts)):
+        if first != row:
+            (one, mine), (two, theirs) = (items.take(slice(place, place + 1)) for place in (row, first))
+            if torch.equal(mine, theirs) and float((one - two).abs().max()) <= ROUNDING:
+                rows[row] = first
+    return items.pick(rows)
+
+
 def mixed_ranking(
     tower: Tower,
     corpus: Corpus,
@@ -206,10 +244,14 @@ def mixed_ranking(
         if len(part) != len(own):
             raise InputError(f"{len(part)} embeddings came for {len(own)} captions in {language!r}.")
         texts += own
-        parts.append(part.float())
+        parts.append(part if isinstance(part, MultiVectors) else part.float())
         owners.append(owner)
         places.append(np.full(len(own), place))
-    top, scores = rank_mixed(tower.embed_images(corpus), torch.cat(parts), depth=depth, ties=ties, seed=seed)
+    images: Any = tower.embed_images(corpus)
+    if isinstance(images, MultiVectors):
+        top, scores = rank_mixed_tokens(images, _same_texts(joined(parts), texts), depth=depth, ties=ties, seed=seed)
+    else:
+        top, scores = rank_mixed(images, torch.cat(parts), depth=depth, ties=ties, seed=seed)
     return MixedRanking(
         tower=tower.name,
         corpus=corpus.name,

@@ -112,9 +112,13 @@ def prevalence_bias(
     nulls = _nulls(kept, pool, rankings[0].n, p, seed)
     bootstrap = Bootstrap(rankings[0].n, resamples, seed)
     rows = [row for ranking in rankings for row in _rows(ranking, low, kept, p, nulls, bootstrap)]
-    fixed = {"corpus": rankings[0].corpus, "tier_map": name, "language": "all", "direction": "i2t"}
-    table = pd.DataFrame([{**fixed, **row, "P": p, "P rule": rule} for row in rows])[_COLUMNS]
     first = rankings[0]
+    fixed = {
+        "corpus": first.corpus, "gallery": "images", "tier_map": name, "languages": "+".join(first.languages),
+        "low languages": "+".join(code for code, is_low in zip(first.languages, low, strict=True) if is_low),
+        "language": "all", "pool": "mixed", "direction": "i2t",
+    }  # fmt: skip
+    table = pd.DataFrame([{**fixed, **row, "P": p, "P rule": rule} for row in rows])[_COLUMNS]
     n = f"n = {first.n:,} images, {len(first.language):,} captions in {len(first.languages)} languages"
     title = f"Prevalence bias by depth of the list ({n})"
     split = ", ".join(f"{ranking.tower} {ranking.split_ties(low):,}" for ranking in rankings)
@@ -152,8 +156,9 @@ def _finding(table: pd.DataFrame, depths: Sequence[int]) -> str:
 _RULES = {"half": "as published", "pool": "its share of the pool"}
 _TIES = {"random": "a random order with a seed", "index": "the order of the pool"}
 _COLUMNS = [
-    "tower", "corpus", "tier_map", "language", "direction", "protocol", "k", "metric", "value", "low", "high", "n",
-    "seed", "P", "P rule", "null", "null low", "null high", "ceiling", "note",
+    "tower", "corpus", "gallery", "tier_map", "languages", "low languages", "language", "pool", "direction", "protocol",
+    "k", "metric", "value", "low", "high", "n", "seed", "P", "P rule", "null", "null low", "null high", "ceiling",
+    "note",
 ]  # fmt: skip
 
 _Nulls = dict[tuple[str, int], SamplingNull]
@@ -216,6 +221,9 @@ def _rows(
         for name, measure in measures.items():
             more = {"ceiling": ceiling(p), "note": UNINFORMATIVE if k == 1 else ""}
             yield row(name, k, measure(labels, k, prior=p), **_null(nulls[name, k]), **more)
+        # Above 0 where the bias is concentrated at the top of the list (S0-18).
+        gap = dlbkl(labels, k, prior=p) - lbkl(labels, k, prior=p)
+        yield row("DLBKL minus LBKL", k, gap, note=UNINFORMATIVE if k == 1 else "above 0: more bias at the top")
         share = 100 * low_share(labels, k)
         yield row("low share", k, share, PERCENT, **_null(nulls["low share", k]))
         signed = {key: value - 100 * p for key, value in _null(nulls["low share", k]).items()}

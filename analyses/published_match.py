@@ -1,11 +1,13 @@
 """Which published number is of the same thing as a number of a run.
 
 The same tower, benchmark, language or tier or country, intervention, source, depth and metric, by the name
-tables of ``analyses/published/``. Published values come without intervals, and sometimes without the direction
-or the images that they were measured on; each match says so.
+tables of ``analyses/published/``; and the same gallery, pool of candidates, captions, tiers, number of images and of
+classes, where both say what theirs are. What differs in one of these is named and not compared. Published values come
+without intervals, and sometimes without the direction or the images that they were measured on; each match says so.
 """
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -34,18 +36,20 @@ class Matches:
     ----------
     rows : list of dict
         With :data:`COLUMNS`: ``difference`` is the run's value less the published one; ``inside`` is whether the
-        published value, as far as it is printed, lies within the run's interval, None where there is none.
+        published value, as far as it is printed, lies within the run's interval, None where there is none. Where the
+        paper prints a range or a bound, ``published`` is NaN, ``difference`` the way to it, and ``inside`` whether the
+        run's value lies in it.
     partial : list of str
         Tiers whose mean is over other languages than the paper's; these means are not matched.
-    skipped : int
-        Divergences that were measured against another P than the published one.
+    apart : dict of str to int
+        What differs between run and paper, and how many published values were left out for it.
     published : list of tuple of str
         Tower, benchmark and metric of all that is published, in the order of the tables.
     """
 
     rows: list[dict[str, Any]]
     partial: list[str]
-    skipped: int
+    apart: dict[str, int]
     published: list[tuple[str, str, str]]
 
 
@@ -61,20 +65,64 @@ def match_published(frame: pd.DataFrame, paper: str | None = None) -> Matches:
     """
     published = _published(paper)
     notes = {row["file"]: row["notes"] for row in published_rows("index.csv")}
+    protocols = {row["file"]: row for row in published_rows("protocols.csv")}
     rows: list[dict[str, Any]] = []
-    skipped = 0
+    apart: dict[str, set[tuple[str, str]]] = {}
     partial = _partial_tiers(frame)
     for row in _run_rows(frame):
-        if row["language"] == "mean" and row["tier"] in partial:
+        if row["language"] in ("mean", "gap") and set(row["tier"].split(" − ")) & set(partial):
             continue
-        for other in published.get(_key(row), []):
+        # A published patch without a depth is of none of a run's depths; that there is one is worth saying.
+        for other in [*published.get(_key(row), []), *_without_depth(row, published)]:
             if other["direction"] and row["direction"] and other["direction"] != row["direction"]:
                 continue
-            if row["P rule"] not in ("", "half") and "KL@" in row["metric"]:
-                skipped += 1
-                continue
-            rows.append(_compared(row, other, notes[other["file"]]))
-    return Matches(rows, partial, skipped, list(dict.fromkeys((key[0], key[1], key[-1]) for key in published)))
+            reasons = _differences(row, other, protocols.get(other["file"], {}))
+            for reason in reasons:
+                apart.setdefault(reason, set()).add((other["file"], f"{other['item']} {other['text']}"))
+            if not reasons:
+                rows.append(_compared(row, other, notes[other["file"]]))
+    counts = {reason: len(values) for reason, values in apart.items()}
+    return Matches(rows, partial, counts, list(dict.fromkeys((key[0], key[1], key[-1]) for key in published)))
+
+
+def _without_depth(row: dict[str, Any], published: dict[Key, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    if row["depth"] is None:
+        return []
+    return [other for other in published.get(_key({**row, "depth": None}), []) if other["apart"]]
+
+
+def _differences(row: dict[str, Any], other: dict[str, Any], protocol: dict[str, str]) -> list[str]:
+    """Say in what the two were not measured alike; what one of them does not say can't differ."""
+    if other["apart"]:
+        return [other["apart"]]
+    found = [
+        f"{words} {row[name]!r} here and {protocol[name]!r} in the paper"
+        for name, words in (("gallery", "the gallery is"), ("pool", "the pool of candidates is"),
+                            ("protocol", "the captions are"))
+        if row[name] and protocol.get(name) and row[name] != protocol[name]
+    ]  # fmt: skip
+    for name in ("n", "classes"):
+        if not (_missing(row[name]) or _missing(other[name])) and int(row[name]) != int(other[name]):
+            found.append(f"{name} is {int(row[name]):,} here and {int(other[name]):,} in the paper")
+    if row["languages"] and protocol.get("pool") == "language":
+        there = _tier_members("s3")
+        wanted = set().union(*(there.get(tier, set()) for tier in row["tier"].split(" − ") if row["tier"]))
+        if set(row["languages"].split("+")) != (wanted or set().union(*there.values())):
+            found.append(f"{row['metric']} is over {row['languages'].replace('+', ', ')} here and others in the paper")
+    if protocol.get("pool") == "mixed":
+        tiers_there = tiers(protocol["tier_map"])
+        theirs = {"languages": set(tiers_there)}
+        theirs["low languages"] = {language for language, tier in tiers_there.items() if tier == "Low"}
+        for name, words in (("languages", "the pool has"), ("low languages", "the low-resource group has")):
+            if row[name] and set(row[name].split("+")) != theirs[name]:
+                own = len(set(row[name].split("+")))
+                same = " others" if own == len(theirs[name]) else ""
+                found.append(f"{words} {own} languages here and {len(theirs[name])}{same} in the paper")
+        if not row["low languages"] and row["tier_map"] not in ("", protocol["tier_map"]):
+            found.append(f"the tier map is {row['tier_map']!r} here and {protocol['tier_map']!r} in the paper")
+        if row["P rule"] not in ("", "half") and "KL@" in row["metric"]:
+            found.append("P of the divergences is not the published ½ (prior='half')")
+    return found
 
 
 class Mark(NamedTuple):
@@ -108,6 +156,8 @@ def sweep_marks(frame: pd.DataFrame) -> dict[MarkKey, Mark]:
         return {}
     found: dict[MarkKey, Mark] = {}
     for row in match_published(frame).rows:
+        if math.isnan(row["published"]):
+            continue  # a range is no point of a figure
         key = tuple(row[name] for name in ("language", "tier", "intervention", "depth", "direction", "metric"))
         where = f"{row['paper']}, table {row['table']}" if row["table"] not in ("", "text") else str(row["paper"])
         found.setdefault(key, Mark(row["published"], row["difference"], row["inside"], where))
@@ -121,7 +171,7 @@ def is_published(tower: str, corpus: str) -> bool:
 
 
 def _key(row: dict[str, Any]) -> Key:
-    tier = row["tier"] if row["language"] == "mean" else ""
+    tier = row["tier"] if row["language"] in ("mean", "gap", "average") else ""
     source = frozenset(row["source"].split("+")) if row["source"] else frozenset()
     return (
         row["tower"], row["corpus"], row["language"], tier, row["country"], row["intervention"], source, row["depth"],
@@ -132,7 +182,8 @@ def _key(row: dict[str, Any]) -> Key:
 def _published(paper: str | None) -> dict[Key, list[dict[str, Any]]]:
     frame = load_published(paper)
     found: dict[Key, list[dict[str, Any]]] = {}
-    for raw in frame[frame["tower"].ne("") & frame["corpus"].ne("") & frame["value"].notna()].to_dict("records"):
+    numbers = frame[["value", "low", "high"]].notna().any(axis=1)
+    for raw in frame[frame["tower"].ne("") & frame["corpus"].ne("") & numbers].to_dict("records"):
         row: dict[str, Any] = {str(key): value for key, value in raw.items()}
         row["intervention"] = row["intervention"] or "none"
         row["depth"] = None if pd.isna(row["depth"]) else int(row["depth"])
@@ -142,7 +193,10 @@ def _published(paper: str | None) -> dict[Key, list[dict[str, Any]]]:
 
 
 def _run_rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    texts = ("language", "tier", "country", "intervention", "source", "direction", "by", "P rule")
+    texts = (
+        "language", "tier", "country", "intervention", "source", "direction", "by", "P rule", "gallery", "pool",
+        "protocol", "tier_map", "languages", "low languages",
+    )  # fmt: skip
     for raw in frame.to_dict("records"):
         row: dict[str, Any] = {str(key): value for key, value in raw.items()}
         row |= {name: "" if _missing(row.get(name)) else str(row[name]) for name in texts}
@@ -157,6 +211,7 @@ def _run_rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
         # Controls read rows of a language too, but papers name a source only where content comes from it.
         row["source"] = row["source"] if row["intervention"].split(" ")[0] in ("parallel", "mean") else ""
         row["depth"] = None if _missing(row.get("depth")) else int(row["depth"])
+        row |= {name: row.get(name) for name in ("n", "classes")}
         row["metric"] = str(row["metric"])
         yield row
 
@@ -165,38 +220,60 @@ def _partial_tiers(frame: pd.DataFrame) -> list[str]:
     """Tiers whose mean is taken over other languages than the paper's (S3-07, S3-08)."""
     if not {"tier", "language"} <= set(frame.columns):
         return []
-    full: dict[str, set[str]] = {}
-    for language, tier in tiers("s3").items():
-        full.setdefault(tier, set()).add(language)
+    full = _tier_members("s3")
     languages, names = frame["language"].astype(str), frame["tier"].astype(str)
-    means = dict.fromkeys(names[languages == "mean"])
+    own = frame.get("languages")
+    # Rows that name their languages are judged by these.
+    means = dict.fromkeys(names[(languages == "mean") & (True if own is None else own.isna() | own.eq(""))])
     return [tier for tier in means if set(languages[(names == tier) & (languages != "mean")]) != full.get(tier)]
+
+
+def _tier_members(tier_map: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for language, tier in tiers(tier_map).items():
+        found.setdefault(tier, set()).add(language)
+    return found
 
 
 def _missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
+def half_digit(text: str) -> float:
+    """Return half a unit of the last printed place: 0.05 for ``"22.1"``, 0.5 for ``"30+"``."""
+    places = [len(found[1]) for found in re.finditer(r"\d+(?:\.(\d+))?", text) if found[1]]
+    return 0.5 * 10.0 ** -max(places, default=0)
+
+
 def _compared(row: dict[str, Any], other: dict[str, Any], note: str) -> dict[str, Any]:
     published = other["scale"] * other["value"]
+    value = float(row["value"])
     low, high = (None if _missing(row.get(end)) else float(row[end]) for end in ("low", "high"))
-    slack = other["scale"] * 0.5 * 10.0 ** -len(other["text"].partition(".")[2]) * (1 + 1e-9)
-    inside = None if low is None or high is None else low - slack <= published <= high + slack
-    notes = [note] if note else []
+    # The last factor: 22.1 and 0.05 are no binary fractions.
+    slack = other["scale"] * half_digit(other["text"]) * (1 + 1e-9)
+    difference, inside = value - published, None
+    if math.isnan(published):
+        bottom, top = (other["scale"] * other[end] for end in ("low", "high"))
+        bottom, top = -math.inf if math.isnan(bottom) else bottom, math.inf if math.isnan(top) else top
+        difference = value - min(max(value, bottom), top)
+        inside = abs(difference) <= slack
+    elif low is not None and high is not None:
+        inside = low - slack <= published <= high + slack
+    notes = [text for text in (note, other["note"]) if text]
     if row["direction"] and not other["direction"]:
         notes.append("the paper does not name the direction of this number")
     return {
         **{name: row.get(name) for name in COLUMNS if name in row},
         "tower": row["given"]["tower"],
         "corpus": row["given"]["corpus"],
-        "value": float(row["value"]),
+        "value": value,
         "low": low,
         "high": high,
         "n": None if _missing(row.get("n")) else int(row["n"]),
         "published": published,
         "printed": other["text"],
         "unit": "percent" if other["scale"] == 100 else other["unit"],
-        "difference": float(row["value"]) - published,
+        "difference": difference,
         "inside": inside,
         "paper": other["paper"],
         "table": other["table"],

@@ -11,6 +11,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,14 @@ FOLDER = Path(__file__).parent / "published"
 
 COLUMNS = (
     "paper", "table", "file", "tower", "printed", "group", "corpus", "language", "tier", "country", "item",
-    "intervention", "source", "depth", "direction", "metric", "value", "low", "high", "text", "unit", "n",
+    "intervention", "source", "depth", "direction", "metric", "value", "low", "high", "text", "unit", "n", "classes",
+    "note", "apart",
 )  # fmt: skip
 """``tower`` is the one name of the bench, ``printed`` the paper's at that place; ``item`` is whatever else a row is
 about (a concept, an input type, a task). ``text`` is the cell as printed, ``value`` the number, NaN where there is
-none; ``low`` and ``high`` the ends where a range is printed."""
+none; ``low`` and ``high`` the ends where a range is printed. ``classes`` is how many languages a classifier told
+apart, ``note`` what the paper leaves open, and ``apart`` why no number of a run can be laid beside this one. A
+number that is said of several towers or languages has a row for each."""
 
 Row = dict[str, str]
 
@@ -72,12 +76,16 @@ def load_published(paper: str | None = None, table: str | int | None = None) -> 
     if paper is not None and paper not in papers:
         known = "; ".join(f"{name}: {title}" for name, title in papers.items())
         raise InputError(f"No paper is called {paper!r}.{suggest(paper, papers)} Papers: {known}.")
+    images = {row["file"]: row["n"] for row in published_rows("protocols.csv")}
     rows = [
-        {**row, "paper": entry["paper"], "file": entry["file"], "table": row.get("table", entry["table"])}
+        {
+            "n": images.get(entry["file"], ""), **row,
+            "paper": entry["paper"], "file": entry["file"], "table": row.get("table", entry["table"]),
+        }
         for entry in index
         if paper in (None, entry["paper"])
         for row in _TIDY[entry["file"]](published_rows(entry["file"]))
-    ]
+    ]  # fmt: skip
     if table is not None:
         tables = dict.fromkeys(row["table"] for row in rows)
         rows = [row for row in rows if row["table"] == str(table)]
@@ -97,15 +105,14 @@ def _frame(rows: Iterable[Row]) -> "pd.DataFrame":
             {
                 **dict.fromkeys(COLUMNS, ""),
                 **row,
-                "tower": tower_name(printed) if printed not in ("Average", "both") else "",
+                "tower": row.get("tower") or (tower_name(printed) if printed not in ("Average", "both") else ""),
                 "value": value,
                 "low": low,
                 "high": high,
-                "n": int(row["n"]) if row.get("n") else None,
-                "depth": int(row["depth"]) if row.get("depth") else None,
+                **{name: int(row[name]) if row.get(name) else None for name in ("n", "depth", "classes")},
             }
         )
-    return pd.DataFrame(records, columns=list(COLUMNS)).astype({"n": "Int64", "depth": "Int64"})
+    return pd.DataFrame(records, columns=list(COLUMNS)).astype({"n": "Int64", "depth": "Int64", "classes": "Int64"})
 
 
 def tower_name(name: str) -> str:
@@ -207,7 +214,16 @@ def _by_country(raw: list[Row]) -> list[Row]:
     ids = {"printed": "model", "metric": "metric"}
     units = {"SP": "ratio", "TS": "silhouette", "IS": "silhouette"}
     found = _melt(raw, ids, codes, country_name, "country", corpus="3xcm", direction="t2i")
-    return [{**row, "unit": units.get(row["metric"], "percent")} for row in found]
+    counts = {country_name(row["country"]): row["samples"] for row in published_rows("s0_table9_country_samples.csv")}
+    counts["Japan"] = "943"  # of the trials that were scored; table 9 counts one more
+    return [
+        {
+            **row,
+            "unit": units.get(row["metric"], "percent"),
+            "n": "" if row["metric"] in ("TS", "IS") else counts[row["country"]],
+        }
+        for row in found
+    ]
 
 
 def _wins(raw: list[Row]) -> list[Row]:
@@ -271,7 +287,11 @@ def _held_out(raw: list[Row]) -> list[Row]:
 
 def _statements(raw: list[Row]) -> list[Row]:
     """Numbers of a running text; an arrow is two rows, before and after."""
-    keys = {row.pop("key"): row for row in published_rows("s3_keys.csv")}
+    cells: dict[tuple[str, str, str], list[Row]] = {}
+    for row in published_rows("s3_keys.csv"):
+        cells.setdefault((row.pop("key"), row.pop("encoder"), row.pop("moment")), []).extend(_spread(row))
+    # Of all numbers of this text; what differs stands in the table of keys.
+    whole = next(row["n"] for row in published_rows("protocols.csv") if row["file"] == "s3_published.csv")
     units = {"R@1": "percent", "pp": "points", "%": "percent"}
     found: list[Row] = []
     for row in raw:
@@ -279,10 +299,17 @@ def _statements(raw: list[Row]) -> list[Row]:
         fixed["unit"] = units.get(row["unit"], row["unit"])
         ends = [end.strip() for end in row["value"].split("->")]
         for moment, text in zip(("before", "after") if len(ends) == 2 else ("",), ends, strict=True):
-            # The cell of a sweep that the key names is the one after the change.
-            cell = {} if moment == "before" else keys.get(row["key"], {})
-            found.append({**fixed, **cell, "item": f"{row['key']} {moment}".strip(), "text": text})
+            fixed |= {"item": f"{row['key']} {moment}".strip(), "text": text}
+            for cell in cells.get((row["key"], row["encoder"], moment), [{}]):
+                n = cell.get("n", "") or (whole if cell else "")
+                found.append({**fixed, **cell, "n": "" if n == "not given" else n})
     return found
+
+
+def _spread(row: Row) -> list[Row]:
+    """One row for each of the names that stand together in a cell, ``"bn;sw"``."""
+    names = ("tower", "language", "tier", "intervention")
+    return [{**row, **dict(zip(names, one, strict=True))} for one in product(*(row[name].split(";") for name in names))]
 
 
 _TIDY: dict[str, Tidy] = {

@@ -6,7 +6,7 @@ from workbench._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from interventions.averaging import leave_one_out, pool_average
-    from interventions.controls import ContentToken, MidToken, NormMatchedNoise, RandomEOS
+    from interventions.controls import ContentToken, MidToken, NormMatchedNoise, RandomEOS, random_draws
     from interventions.eos_patch import MeanEOS, ParallelEOS
     from interventions.erase_rows import Erase, fit_at_depths
 
@@ -21,6 +21,7 @@ __all__ = [
     "fit_at_depths",
     "leave_one_out",
     "pool_average",
+    "random_draws",
 ]
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -35,5 +36,6 @@ __getattr__, __dir__ = lazy_exports(
         "fit_at_depths": "interventions.erase_rows",
         "leave_one_out": "interventions.averaging",
         "pool_average": "interventions.averaging",
+        "random_draws": "interventions.controls",
     },
 )

@@ -9,7 +9,8 @@ from workbench.language_codes import own_code
 
 HELP = (
     "parallel:LANG (the same caption's row in LANG), mean:LANG+LANG or mean:TIER (mean over languages), "
-    "random:LANG (another caption's row), noise or noise:matched (Gaussian of the row's norm), "
+    "random:LANG (another caption's row) or random:LANG:DRAWS (the mean over so many draws), "
+    "noise or noise:matched (Gaussian of the row's norm), "
     "mid:LANG (the middle token instead of the pooled one), token:LANG or token:LANG:K (a random content token, or "
     "number K), erase:leace, erase:inlp-RANK or erase:random-RANK "
     "(the language erased from the pooled row)"
@@ -60,7 +61,21 @@ def interventions_by_name(
     """
     if not names:
         raise InputError(f"No intervention was named. Use {HELP}.")
-    return [_make(name.strip(), tiers, tuple(languages)) for name in names]
+    return [one for name in names for one in _several(name.strip(), tiers, tuple(languages))]
+
+
+def _several(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> list[Intervention]:
+    from interventions.controls import random_draws
+
+    kind, _, rest = name.partition(":")
+    source, colon, draws = rest.partition(":")
+    if kind != "random" or not colon:
+        return [_make(name, tiers, languages)]
+    if not (draws.isascii() and draws.isdecimal() and 2 <= int(draws[:6]) <= 1000):
+        raise InputError(
+            f"The intervention {name!r} needs a number of draws from 2 to 1000, such as random:{source}:5."
+        )
+    return [*random_draws(source, int(draws))]
 
 
 def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> Intervention:

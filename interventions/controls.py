@@ -30,17 +30,37 @@ class RandomEOS(Intervention):
     source : str
         Language that the rows come from.
     draw : int
-        Which of several derangements; repeat the sweep over a few for a mean (AMB-11).
+        Which of several derangements (AMB-11).
+    draws : int
+        How many a sweep holds, :func:`random_draws`; it then has rows for the mean of their scores too.
     """
 
-    def __init__(self, source: str = "en", draw: int = 0) -> None:
+    def __init__(self, source: str = "en", draw: int = 0, draws: int = 1) -> None:
+        if not 0 <= draw < 1_000_000 or not 1 <= draws <= 1000:
+            raise InputError(f"draw={draw} of {draws} came; use up to 1,000 draws, counted from 0.")
         self.sources = (source,)
         self.draw = draw
+        if draws > 1:
+            self.mean_of = f"random {source}, mean of {draws}"
         self.name = f"random {source}" + (f" #{draw}" if draw else "")
 
     def rows(self, rows: Rows, depth: int, context: Context) -> Rows:
         """Return rows of other captions at this depth."""
         return context.donor(self.sources[0], depth, context.derangement("random eos", self.draw))
+
+
+def random_draws(source: str = "en", draws: int = 5) -> list[RandomEOS]:
+    """Return several derangements, for the mean of their scores with its spread (the paper's five, S3-54).
+
+    Parameters
+    ----------
+    source : str
+    draws : int
+        Two or more.
+    """
+    if not 2 <= draws <= 1000:
+        raise InputError(f"draws={draws} came; a mean over random draws needs 2 to 1,000 of them.")
+    return [RandomEOS(source, draw, draws) for draw in range(draws)]
 
 
 class NormMatchedNoise(Intervention):

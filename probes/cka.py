@@ -191,7 +191,7 @@ def cka_by_depth(
     values = np.full((2, *shape), math.nan)
     null = np.full((2, len(turns), *shape), math.nan)
     without = np.full((2, len(own), *shape), math.nan)
-    undefined = []
+    undefined, shapeless = [], []
     for place, block in rows.each_depth():
         whole, rest = products(block, own)
         values[:, place] = _alignments(whole)
@@ -199,13 +199,18 @@ def cka_by_depth(
             without[:, group, place] = _alignments(part)
         for draw, part in enumerate(_turned(block[:, order], turns)):
             null[:, draw, place] = _alignments(part)
-        for k in np.flatnonzero(spread(block) == 0):
+        same = spread(block) == 0
+        for k in np.flatnonzero(np.isnan(np.diagonal(values[1, place])) & ~same):
+            shapeless.append(f"{rows.languages[k]!r} at depth {rows.depths[place]}")
+        for k in np.flatnonzero(same):
             undefined.append(f"{rows.languages[k]!r} at depth {rows.depths[place]}")
             for stack in (values, null, without):
                 stack[..., place, k, :] = stack[..., place, :, k] = math.nan
     null[..., range(count), range(count)] = math.nan
     if undefined:
         say_undefined(f"CKA of {named(undefined)}", "all rows there are the same")
+    if shapeless:
+        say_undefined(f"Debiased CKA of {named(shapeless)}", "the rows there are no more alike than unrelated ones")
     return CKAResult(
         rows.languages, rows.depths, values[0], values[1], null[0], null[1], without[0], without[1], n, rows.d, seed
     )
@@ -314,7 +319,8 @@ def _alignments(found: Products) -> tuple[np.ndarray, np.ndarray]:
     unbiased = found.cross - n / (n - 2) * (sizes @ sizes.T) + np.outer(total, total) / ((n - 1) * (n - 2))
     values = []
     for hsic in (found.cross, unbiased):
-        own = np.sqrt(np.where(np.diag(hsic) > 0, np.diag(hsic), math.nan))
+        # Of rows that are all equally far apart nothing is left but the rounding of what is subtracted.
+        own = np.sqrt(np.where(np.diag(hsic) > 1e-12 * np.diag(found.cross), np.diag(hsic), math.nan))
         value = hsic / np.outer(own, own)
         # A set agrees with itself to the bit, not to the last rounding.
         np.fill_diagonal(value, np.where(np.isnan(own), math.nan, 1.0))

@@ -90,7 +90,9 @@ def cluster_labels(embeddings: ArrayLike, labels: Sequence[Hashable] | np.ndarra
     for code, label in enumerate(classes):
         own = points[codes == code]
         counts[str(label)] = len(own)
-        compactness[str(label)] = float(np.linalg.norm(own - own.mean(0), axis=1).mean())
+        # From the first of them, so that points that coincide are exactly 0 from their mean.
+        shifted = own - own[0]
+        compactness[str(label)] = float(np.linalg.norm(shifted - shifted.mean(0), axis=1).mean())
     return Clusters(found.score, dict(found.by_label), compactness, counts, len(points))
 
 

@@ -187,8 +187,11 @@ def _weights(n: int, resamples: int, seed: int) -> Float[np.ndarray, "draw n"]:
 def _cloud(points: Float[np.ndarray, "n d"], weights: Float[np.ndarray, "draw n"]) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean of each draw, (draw, d), and the mean distance to it, (draw,)."""
     middle = weights @ points
-    # |x - m|² of unit vectors is 1 - 2 x·m + |m|²; the draws share x·m as one product.
-    square = 1 + np.square(middle).sum(axis=1, keepdims=True) - 2 * (middle @ points.T)
+    # |x - m|² is |x|² - 2 x·m + |m|²; the draws share x·m as one product. Seen from one of the points, so that the
+    # numbers subtracted are no larger than the cloud and points that coincide have no spread at all.
+    shifted = points - points[0]
+    centre = weights @ shifted
+    square = np.square(shifted).sum(axis=1) + np.square(centre).sum(axis=1, keepdims=True) - 2 * (centre @ shifted.T)
     return middle, (np.sqrt(np.maximum(square, 0)) * weights).sum(axis=1)
 
 

@@ -178,11 +178,15 @@ class Intervention(ABC):
         ``"token K"``.
     sources : tuple of str
         Languages whose trajectories the rule reads.
+    mean_of : str
+        Where several interventions of one sweep are draws of one, the name under which the mean of their scores
+        stands in the table; empty for all others.
     """
 
     name: str
     site: Site = "pooled"
     sources: tuple[str, ...] = ()
+    mean_of: str = ""
 
     @abstractmethod
     def rows(self, rows: Rows, depth: int, context: Context) -> Rows:

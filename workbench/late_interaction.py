@@ -162,6 +162,16 @@ def rerank(
     tuple of int array and float32 array, of shape (query, k)
         The candidates, best first, of the tied the lowest id first; and their scores.
     """
+    lists = np.asarray(candidates)
+    scores = listed_scores(queries, documents, lists)
+    order = np.lexsort((lists, -scores))
+    return np.take_along_axis(lists, order, 1), np.take_along_axis(scores, order, 1)
+
+
+def listed_scores(
+    queries: MultiVectors, documents: MultiVectors, candidates: Int[np.ndarray, "query k"]
+) -> Float[np.ndarray, "query k"]:
+    """Score each query with its own few documents, in the order in which they are listed."""
     _check(queries, documents)
     lists = np.asarray(candidates)
     if lists.ndim != 2 or len(lists) != len(queries) or lists.dtype.kind not in "iu":
@@ -180,8 +190,7 @@ def rerank(
         real = tokens[mask]
         found = _sums(real, torch.zeros(len(real), dtype=torch.int64), *documents.take(distinct))
         scores[query] = found[0].numpy()[place]
-    order = np.lexsort((lists, -scores))
-    return np.take_along_axis(lists, order, 1), np.take_along_axis(scores, order, 1)
+    return scores
 
 
 def _check(queries: MultiVectors, documents: MultiVectors) -> None:

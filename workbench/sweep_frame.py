@@ -8,7 +8,8 @@ metric, value, low, high, n, seed``.
 - ``language`` is ``"mean"`` in rows of a tier: the mean over its languages, each weighing the same.
 - ``metric`` is ``R@1``, ``R@5``, ``R@10`` or ``MRR`` in percent; ``lift R@1`` and so on, the paired
   difference to the frozen tower in points; and ``rescue R@1``, the lift as a share of the distance to the
-  source language's own score (S3-52), where there is one source and it is ahead.
+  source language's own score (S3-52), where there is one source and it is ahead. Of several draws of one random
+  intervention there are rows for the mean of their scores too, and ``sd over draws R@1``, their spread in points.
 - ``metric`` is ``captions touched`` in rows that say how many percent of the captions an intervention could patch,
   which there are only where that is not all of them: a caption of three words has no fourth token.
 - ``low`` and ``high`` are the ends of a 95 % bootstrap interval over images, ``n`` the number of images.
@@ -116,6 +117,14 @@ def tidy_frame(
     return frame.astype({"depth": "Int64", "block": "Int64", "n": "int64", "seed": "int64"})
 
 
+@dataclass(frozen=True)
+class _Draws:
+    """The mean of several interventions' scores, as a row of the table calls it."""
+
+    name: str
+    source: str
+
+
 class _Table:
     def __init__(
         self, tower: Tower, corpus: Corpus, cells: Mapping[str, LanguageCell], settings: SweepSettings
@@ -168,6 +177,7 @@ class _Table:
         patched = _mean([self.patched[m, direction, metric] for m in members])
         frozen_means = self.bootstrap.means(frozen)
         for k, intervention in enumerate(self.settings.interventions):
+            yield from self._mean_of_draws(k, language, tier, direction, metric, frozen, patched)
             ends = self.bootstrap.mean_interval(patched[k])
             # Resampled as differences of images, not of means, so that equal arms differ by exactly 0.
             gained = patched[k] - frozen
@@ -196,6 +206,27 @@ class _Table:
         arrays = self.cells[language].arrays
         return 100.0 * float(arrays["touched"][k]) / arrays["clean_t2i_better"].shape[-1]
 
+    def _mean_of_draws(
+        self, k: int, language: str, tier: str, direction: Direction, metric: str, frozen: np.ndarray,
+        patched: np.ndarray,
+    ) -> Iterator[tuple]:  # fmt: skip
+        """Before the first of several draws, the mean of their scores, which is no score of their mean row."""
+        name = self.settings.interventions[k].mean_of
+        own = [place for place, one in enumerate(self.settings.interventions) if one.mean_of == name]
+        if not name or k != own[0] or len(own) < 2:
+            return
+        scores = patched[own].mean(axis=0)
+        spread = patched[own].mean(axis=-1).std(axis=0, ddof=1)
+        head = _Draws(name, self.settings.interventions[k].source)
+        ends = self.bootstrap.mean_interval(scores)
+        lift_ends = self.bootstrap.mean_interval(scores - frozen, DIFFERENCE)
+        for d, depth in enumerate(self.settings.depths):
+            where = (language, tier, head, depth, direction)
+            yield self._put(*where, metric, float(scores[d].mean()), ends[0][d], ends[1][d])
+            lift = float((scores[d] - frozen).mean())
+            yield self._put(*where, f"lift {metric}", lift, lift_ends[0][d], lift_ends[1][d])
+            yield self._put(*where, f"sd over draws {metric}", float(spread[d]), np.nan, np.nan)
+
     def _rescue(
         self, intervention: Intervention, members: list[str], direction: Direction, metric: str,
         frozen: np.ndarray, frozen_means: np.ndarray,
@@ -220,7 +251,7 @@ class _Table:
         return self._put(language, tier, intervention, depth, direction, metric, float(scores.mean()), low, high)
 
     def _put(
-        self, language: str, tier: str, intervention: Intervention | None, depth: int | None,
+        self, language: str, tier: str, intervention: "Intervention | _Draws | None", depth: int | None,
         direction: Direction, metric: str, value: float, low: Any, high: Any,
     ) -> tuple:  # fmt: skip
         name, source = (intervention.name, intervention.source) if intervention else ("none", "")

@@ -63,14 +63,24 @@ def erase(
     adversarial: Annotated[
         bool, typer.Option("--adversarial", help="Add the adversarial eraser; takes longer than all others.")
     ] = False,
+    average_pairs: Annotated[
+        bool, typer.Option("--average-pairs", help="Average each two languages too: the matrix of who helps whom.")
+    ] = False,
+    cross_fit: Annotated[
+        int | None,
+        typer.Option(
+            help="Folds: fit on all but one, score that one, so that every image is scored once among all.",
+            show_default="off: half of the images is scored",
+        ),
+    ] = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Read the language off embeddings, erase it, average it away: attackers and retrieval, beside random ablation."""
-    from analyses.commands.analysing import run_erase
+    from analyses.commands.analysing import ErasePlan, run_erase
 
-    run_erase(tower, corpus, ranks, average, adversarial, seed, out, as_json)
+    run_erase(tower, corpus, ErasePlan(ranks, average, adversarial, average_pairs, cross_fit), seed, out, as_json)
 
 
 @bias.command("prevalence", epilog="Example: workbench bias prevalence --languages all --tier-map s0")
@@ -98,14 +108,27 @@ def association(
     tower: TowerOptions,
     corpus: Annotated[str, typer.Option(help="3xcm:FOLDER; emoji-36 stands for triplets made of emoji.")] = "emoji-36",
     limit: Annotated[int | None, typer.Option(help="Trials, or emoji of the stand-in.", show_default="all")] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON {image id: [concepts]}: leave out trials with a wrong answer that shows the query's concept.",
+            show_default="one concept an image",
+        ),
+    ] = None,
+    review: Annotated[
+        float | None,
+        typer.Option(
+            help="Cosine, such as 0.95: list images this near, with a page that shows each pair side by side."
+        ),
+    ] = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Whether a text finds pictures of its own language's culture before pictures of what it says (SP)."""
-    from analyses.commands.analysing import run_association
+    from analyses.commands.analysing import Trials, run_association
 
-    run_association(tower, corpus, limit, seed, out, as_json)
+    run_association(tower, corpus, Trials(limit, labels, review), seed, out, as_json)
 
 
 def compare(

@@ -21,12 +21,17 @@ import typer
 Names = Annotated[
     str | None,
     typer.Option(
-        help="parallel:LANG, mean:LANG+LANG or mean:TIER, random:LANG, noise, noise:matched, mid:LANG, "
-        "erase:leace, erase:random; comma-separated.",
+        help="parallel:LANG, mean:LANG+LANG or mean:TIER, random:LANG or random:LANG:DRAWS, noise, noise:matched, "
+        "mid:LANG, erase:leace, erase:random; comma-separated.",
         show_default="parallel, mean, random and mid of --source, and noise",
     ),
 ]
-Depths = Annotated[str, typer.Option(help="'all', or such as 0,4-8,N-3,N; depth d is after d blocks.")]
+Depths = Annotated[
+    str,
+    typer.Option(
+        help="'all', or such as 0,4-8,N-3,N; depth d is after d blocks. The papers' block N-4 is block:N-4, depth N-3."
+    ),
+]
 OneDepth = Annotated[
     str | None,
     typer.Option(
@@ -90,6 +95,10 @@ class TowerOptions(LoadOptions):
         str,
         typer.Option(help="Built-in name, model folder, hub id org/model, description .toml, or a file of embeddings."),
     ] = "emoji-causal"
+    preset: Annotated[
+        str | None,
+        typer.Option(help="s3 or s0: what that paper used, for every option that is not typed.", show_default="none"),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -138,8 +147,19 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             for field in sorted(fields(groups[name]), key=lambda field: field.name not in own)
         ]
 
+    with_preset = any("preset" in {field.name for field in fields(group)} for group in groups.values())
+    if with_preset:
+        shown.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+
     @functools.wraps(command)
     def run(**values: Any) -> None:
+        if with_preset:
+            from analyses.cli.presets import fill
+
+            context: typer.Context = values.pop("context")
+            sources = {name: context.get_parameter_source(name) for name in values}
+            typed = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+            values = fill(context.info_name or command.__name__, values, typed)
         for name, group in groups.items():
             values[name] = cast(type, group)(**{field.name: values.pop(field.name) for field in fields(group)})
         command(**values)

@@ -3,6 +3,7 @@
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,18 +166,30 @@ def run_prevalence(
     _finish(run, analyses, headline, as_json, notes)
 
 
+@dataclass(frozen=True)
+class Trials:
+    """Which trials are looked at, as it was typed."""
+
+    limit: int | None
+    labels: Path | None
+    review: float | None
+
+
 def run_association(
-    tower_options: TowerOptions, corpus_name: str, limit: int | None, seed: int, out: Path | None, as_json: bool
+    tower_options: TowerOptions, corpus_name: str, trials: Trials, seed: int, out: Path | None, as_json: bool
 ) -> None:
     """``workbench bias association``."""
+    from analyses.association import CAVEATS, embed_triplets
     from analyses.bias import STAND_IN_EMOJI, bias_association
+    from analyses.concept_labels import read_labels, without_shared_concepts
     from analyses.emoji_triplets import emoji_triplets
+    from analyses.near_duplicates import near_duplicates, write_review
     from workbench.corpora.loading import load_benchmark
     from workbench.corpora.triplets import TripletCorpus
 
     stand_in = corpus_name == "emoji-36"
     if stand_in:
-        corpus = emoji_triplets(limit=STAND_IN_EMOJI if limit is None else limit, seed=seed)
+        corpus = emoji_triplets(limit=STAND_IN_EMOJI if trials.limit is None else trials.limit, seed=seed)
     else:
         corpus = load_benchmark(corpus_name)
         if not isinstance(corpus, TripletCorpus):
@@ -184,24 +197,45 @@ def run_association(
                 f"{corpus_name!r} has no triplets. Give 3XCM (3xcm:FOLDER), or leave --corpus out for the stand-in "
                 "that is made of emoji."
             )
-        corpus = corpus.select(limit=limit)
+    if trials.labels is not None:
+        corpus = without_shared_concepts(corpus, read_labels(trials.labels))
+    if not stand_in:
+        corpus = corpus.select(limit=trials.limit)
+    if trials.review is not None and not -1 < trials.review <= 1:
+        raise InputError(f"--review {trials.review:g} came. Give a cosine above -1 and at most 1, such as 0.95.")
     tower = tower_of(tower_options)
-    run = start("association", tower, corpus, tower_options, None, out, limit=limit, seed=seed)
+    run = start(
+        "association", tower, corpus, tower_options, None, out, limit=trials.limit, review=trials.review, seed=seed,
+        left_out=dict(corpus.left_out),
+    )  # fmt: skip
     texts: dict[str, list[str]] = {}
     for country, text in zip(corpus.countries, corpus.texts(), strict=True):
         texts.setdefault(corpus.languages_of[country], []).append(text)
     notes = truncation(tower, texts)
-    analyses = bias_association(tower, corpus, seed=seed)
+    embeddings = embed_triplets(tower, corpus)
+    analyses = bias_association(tower, corpus, seed=seed, embeddings=embeddings)
+    if trials.review is not None:
+        analyses.append(near_duplicates(embeddings.single.images.numpy(), corpus.image_ids, threshold=trials.review))
+        write_review(analyses[-1], corpus.open_image, run.folder / "near-duplicates.html")
     of = " (a stand-in made of emoji, not 3XCM)" if stand_in else ""
-    _finish(run, analyses, f"Whose pictures {tower.name} prefers on {corpus_name}{of}", as_json, notes)
+    _finish(run, analyses, f"Whose pictures {tower.name} prefers on {corpus_name}{of}", as_json, notes, caveats=CAVEATS)
+
+
+@dataclass(frozen=True)
+class ErasePlan:
+    """What is erased and averaged, as it was typed."""
+
+    ranks: str | None
+    average: str | None
+    adversarial: bool
+    average_pairs: bool
+    cross_fit: int | None
 
 
 def run_erase(
     tower_options: TowerOptions,
     corpus_options: CorpusOptions,
-    ranks: str | None,
-    average: str | None,
-    adversarial: bool,
+    plan: ErasePlan,
     seed: int,
     out: Path | None,
     as_json: bool,
@@ -214,17 +248,20 @@ def run_erase(
     corpus, wanted = corpus_of(corpus_options)
     tower = tower_of(tower_options)
     erasers = None
-    if ranks is not None:
-        erasers = [LEACE(), MeanDifference(), *(INLP(_rank(word)) for word in split_words(ranks, "--ranks"))]
-    pools = None if average is None else {word: word.split("+") for word in split_words(average, "--average")}
-    run = start(
-        "erase", tower, corpus, tower_options, corpus_options, out, wanted=wanted, ranks=ranks, average=average,
-        adversarial=adversarial, seed=seed,
-    )  # fmt: skip
+    if plan.ranks is not None:
+        erasers = [LEACE(), MeanDifference(), *(INLP(_rank(word)) for word in split_words(plan.ranks, "--ranks"))]
+    pools = None
+    if plan.average is not None:
+        pools = {word: word.split("+") for word in split_words(plan.average, "--average")}
+    if plan.cross_fit is not None and not 2 <= plan.cross_fit <= len(corpus):
+        raise InputError(
+            f"--cross-fit {plan.cross_fit} came for {len(corpus):,} images. Give a number of folds from 2 to that."
+        )
+    run = start("erase", tower, corpus, tower_options, corpus_options, out, wanted=wanted, **asdict(plan), seed=seed)
     notes = truncation(tower, first_captions(corpus, wanted))
     study = measure_erasure(
-        tower, corpus, wanted, tier_map=corpus_options.tier_map, erasers=erasers, adversarial=adversarial,
-        pools=pools, pivot=corpus_options.pivot, seed=seed,
+        tower, corpus, wanted, tier_map=corpus_options.tier_map, erasers=erasers, adversarial=plan.adversarial,
+        pools=pools, pairs=plan.average_pairs, folds=plan.cross_fit, pivot=corpus_options.pivot, seed=seed,
     )  # fmt: skip
     headline = f"The language in the embeddings of {tower.name}, and without it, on {corpus.name}"
     verdict = study.verdicts["LEACE", "i2t"].sentence

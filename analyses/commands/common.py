@@ -28,30 +28,26 @@ log = logging.getLogger("workbench")
 
 
 def parse_depths(text: str, n_blocks: int) -> list[int]:
-    """Read ``"all"`` or such as ``"0,4-8,N-3,N"``.
+    """Read ``"all"``, depths such as ``"0,4-8,N-3,N"``, or blocks such as ``"block:N-4"`` or ``"l=N-4"``.
+
+    A depth says how many blocks have run; papers number blocks from 0, and the output of block N-4 is depth N-3.
 
     Raises
     ------
     InputError
         If a part is no depth of a tower with so many blocks.
     """
-    legal = f"Depths run from 0 to {n_blocks}: 'all', or such as 0,4-8,N-3,N."
+    legal = (
+        f"Depths run from 0 to {n_blocks}: 'all', or such as 0,4-8,N-3,N. Papers count blocks from 0: block:N-4 (or "
+        "l=N-4) is the output of block N-4, which is depth N-3."
+    )
     if text.strip().lower() == "all":
         return list(range(n_blocks + 1))
     found: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(
-            r"\s*(N-\d{1,6}|N|\d{1,6})(?:\s*(?:-|…|\.\.)\s*(N-\d{1,6}|N|\d{1,6}))?\s*", part, re.IGNORECASE
-        )
-        if match is None:
-            raise InputError(f"{part[:80]!r} is no depth. {legal}")
-        ends = [_depth(word, n_blocks) for word in match.groups() if word]
-        for depth in ends:
-            if not 0 <= depth <= n_blocks:
-                raise InputError(f"There is no depth {part.strip()} in a tower of {n_blocks} blocks. {legal}")
-        if ends[0] > ends[-1]:
-            raise InputError(f"{part!r} runs backwards. {legal}")
-        found |= set(range(ends[0], ends[-1] + 1))
+        block = re.match(r"\s*(?:block\s*[:=]?|[lℓ]\s*[:=])\s*", part, re.IGNORECASE)
+        written = part[block.end() :] if block else part
+        found.update(_read_depths(part, written, int(block is not None), n_blocks, legal))
     return sorted(found)
 
 
@@ -61,6 +57,23 @@ def one_depth(text: str, n_blocks: int) -> int:
     if len(found) != 1:
         raise InputError(f"--depths is {text!r}, which is {len(found)} depths. Give one, such as 4 or N-20.")
     return found[0]
+
+
+def _read_depths(part: str, written: str, shift: int, n_blocks: int, legal: str) -> range:
+    """Read one part; ``shift`` is 1 where it numbers blocks, whose output is the next depth."""
+    match = re.fullmatch(
+        r"\s*(N-\d{1,6}|N|\d{1,6})(?:\s*(?:-|…|\.\.)\s*(N-\d{1,6}|N|\d{1,6}))?\s*", written, re.IGNORECASE | re.ASCII
+    )
+    if match is None:
+        raise InputError(f"{part[:60]!r} is no depth. {legal}")
+    ends = [_depth(word, n_blocks) + shift for word in match.groups() if word]
+    for depth in ends:
+        if not shift <= depth <= n_blocks:
+            what = "block" if shift else "depth"
+            raise InputError(f"There is no {what} {written.strip()} in a tower of {n_blocks} blocks. {legal}")
+    if ends[0] > ends[-1]:
+        raise InputError(f"{part!r} runs backwards. {legal}")
+    return range(ends[0], ends[-1] + 1)
 
 
 def _depth(word: str, n_blocks: int) -> int:
@@ -168,6 +181,7 @@ def start(
     **asked
         Every other option of the command that decides a number.
     """
+    _check_planted(tower, corpus)
     typed = {
         field.name: getattr(options, field.name)
         for options in (tower_options, corpus_options)
@@ -184,6 +198,18 @@ def start(
     for reason, count in getattr(corpus, "left_out", {}).items():
         log.info("%s: %d images left out (%s)", corpus.name, count, reason)
     return run
+
+
+def _check_planted(tower: "Tower", corpus: Any) -> None:
+    """Refuse a planted tower on languages that its fault does not touch: nothing was planted in them."""
+    fault = getattr(tower, "fault", None)
+    if fault is None or fault.kind == "none" or set(fault.labels) & set(corpus.languages):
+        return
+    raise InputError(
+        f"The fault of {tower.name!r} strikes {', '.join(fault.labels)} and none of the languages asked for "
+        f"({', '.join(corpus.languages)}). Leave --corpus and --tier-map out, which brings emoji-pseudo with these "
+        "labels, or name languages with labels=, such as planted-block-5:labels=sw."
+    )
 
 
 def truncation(tower: "Tower", texts: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:

@@ -17,6 +17,7 @@ from workbench.parsing import load_file, loads
 from workbench.planning import sweep_memory
 from workbench.towers import load_tower
 from workbench.towers.base import Tower
+from workbench.towers.description import read_description, shipped
 from workbench.towers.registry import FAMILIES
 
 
@@ -35,12 +36,18 @@ def list_towers(as_json: bool) -> None:
                 "positions": text["max_position_embeddings"],
             }
         )
+    descriptions = [
+        {"name": name, "checkpoint": read_description(path).checkpoint, "use": f"--tower {name}"}
+        for name, path in shipped().items()
+    ]
     record = coverage()
     families = [_family(kind, record) for kind in sorted(FAMILIES)]
     if as_json:
-        print_json({"built_in": built_in, "families": families})
+        print_json({"built_in": built_in, "descriptions": descriptions, "families": families})
         return
     typer.echo("Built-in towers\n" + as_text(built_in))
+    typer.echo("\nDescriptions of other models that ship with the bench; each name works with --tower as it stands\n")
+    typer.echo(as_text(descriptions))
     typer.echo("\nFamilies: a folder or hub id of one of these works with --tower\n")
     short = [
         {key: row[key] for key in ("model_type", "example", "pooled_row", "causal", "strategy")} for row in families
@@ -56,8 +63,9 @@ def list_towers(as_json: bool) -> None:
     for text, names in groups.items():
         typer.echo(f"  {', '.join(names)}:\n    {text}")
     typer.echo(
-        "\nAlso: any text-only encoder that AutoModel loads (--pooling, --prefix, --pivot), a model described by a\n"
-        ".toml file, files of embeddings (.npz, .safetensors, .parquet), and planted faults (planted-block-5)."
+        "\nAlso: any text-only encoder that AutoModel loads (--pooling, --prefix, --pivot), a model that you describe\n"
+        "in a .toml file, files of embeddings (.npz, .safetensors, .parquet), and planted faults (planted-block-5,\n"
+        "which brings the corpus emoji-pseudo and its tiers)."
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from analyses.averaging import AveragingGains, average_languages, average_tower
 from analyses.averaging_figures import averaging_figure, averaging_matrix
+from analyses.averaging_pairs import averaging_pairs
 from interventions.averaging import leave_one_out, pool_average
 from workbench import load_corpus
 from workbench.errors import InputError
@@ -135,3 +136,22 @@ def test_a_tower_is_averaged_on_its_own_corpus(get_tower: Any) -> None:
     found = average_tower(get_tower("emoji-causal"), corpus, {"LRL": ["sw", "te"]}, resamples=20, progress=False)
     gain = found.frame[(found.frame["metric"] == "gain over mean R@1") & (found.frame["direction"] == "i2t")]
     assert gain["value"].item() > 5
+
+
+def test_pairs_are_the_plain_average_of_two_against_the_target_alone() -> None:
+    generator = np.random.default_rng(0)
+    images = generator.standard_normal((40, 12))
+    noise = {"en": 0.3, "sw": 1.5, "te": 3.0}
+    texts = {code: images + scale * generator.standard_normal((40, 12)) for code, scale in noise.items()}
+    answer = averaging_pairs(texts, images, resamples=50)
+    assert len(answer.table) == 3 * 2 * 2
+    unit = {code: rows / np.linalg.norm(rows, axis=1, keepdims=True) for code, rows in {**texts, "v": images}.items()}
+    row = answer.table.set_index(["source", "target", "direction"]).loc[("en", "te", "t2i")]
+    both = unit["en"] + unit["te"]
+    hits = [100 * ((rows @ unit["v"].T).argmax(1) == np.arange(40)).mean() for rows in (both, unit["te"])]
+    assert (row["average"], row["own"]) == pytest.approx(tuple(hits))
+    assert row["value"] == pytest.approx(hits[0] - hits[1])
+    assert row["low"] <= row["value"] <= row["high"]
+    assert answer.name == "averaging-matrix"
+    with pytest.raises(InputError, match="a pair needs two"):
+        averaging_pairs({"en": texts["en"]}, images)

@@ -10,12 +10,13 @@ from analyses.erasure import ErasureAudit, audit_erasure, audit_tower, default_e
 from analyses.erasure_figures import erasure_attacks, erasure_changes
 from analyses.erasure_ranks import erasure_by_rank
 from analyses.erasure_verdict import ErasureThresholds, judge_erasure
+from analyses.image_scores import image_scores, unit_languages
 from interventions.erasers import INLP, LEACE, AdversarialEraser, MeanDifference
 from interventions.erasers.base import ErasureWarning
 from workbench import load_corpus
 from workbench.errors import InputError
 from workbench.retrieval import DIFFERENCE, Bootstrap
-from workbench.splits import split_by_image
+from workbench.splits import image_folds, split_by_image
 
 N, D = 200, 24
 TIERS = {"en": "HRL", "de": "HRL", "sw": "LRL", "te": "LRL"}
@@ -271,3 +272,28 @@ def test_a_rank_that_the_rows_do_not_hold_is_left_out_and_said() -> None:
     assert audit.notes[0].startswith("INLP 20 left out: on 4 images nothing can be read after rank ")
     with pytest.raises(InputError, match="INLP reached rank"):
         audit_erasure(few, gallery[:8], [INLP(20)], tier_map=TIERS, attackers=["lda"], resamples=20)
+
+
+def test_folds_score_every_image_once_by_what_has_not_seen_it() -> None:
+    found = audited([LEACE(), MeanDifference()], folds=4)
+    assert (found.train_images, found.test_images) == (150, N)
+    assert set(found.retrieval["n"]) == set(found.attacks["images"]) == {N}
+    # By hand: each fold's rows through the eraser of the others, all of them ranked among all images.
+    fold = image_folds(np.arange(N), 4, seed=0)
+    embeddings, images = made()
+    units, every = unit_languages(embeddings, images)
+    texts = np.empty_like(units["sw"])
+    for k in range(4):
+        training = np.concatenate([own[fold != k] for own in units.values()])
+        eraser = LEACE().fit(training, np.repeat(list(TIERS), (fold != k).sum()))
+        texts[fold == k] = eraser.transform(units["sw"][fold == k])
+    expected = {way: scores.mean() for way, scores in image_scores(texts, every, "texts", "R@1").items()}
+    frame = found.retrieval
+    own = frame[(frame["language"] == "sw") & (frame["eraser"] == "LEACE") & (frame["metric"] == "R@1")]
+    assert dict(zip(own["direction"], own["value"], strict=True)) == pytest.approx(expected)
+    frozen = frame[(frame["language"] == "sw") & (frame["eraser"] == "none") & (frame["direction"] == "t2i")]
+    assert frozen["value"].item() == pytest.approx(image_scores(units["sw"], every, "t", "R@1")["t2i"].mean())
+    attack = found.attacks[found.attacks["eraser"] == "LEACE"]["accuracy"].item()
+    assert attack == pytest.approx(audited().attacks.set_index("eraser").loc["LEACE", "accuracy"], abs=10)
+    with pytest.raises(InputError, match="1 folds came"):
+        audited(folds=1)

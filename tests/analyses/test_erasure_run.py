@@ -32,7 +32,7 @@ def test_a_tower_is_read_erased_judged_and_averaged(name: str, get_tower: Any) -
     assert abs(depths[12, "LEACE"] - 25) < 12
     assert [answer.name for answer in erasure_analyses(study)] == [
         "language-classifiers", "language-confusion-logistic", "erasure-attacks", "erasure-LEACE", "erasure-ranks",
-        "language-by-depth", "averaging", "principal-angles",
+        "language-by-depth", "averaging", "principal-angles", "key-numbers",
     ]  # fmt: skip
     for answer in erasure_analyses(study):
         assert any(character.isdigit() for character in answer.finding), answer.name
@@ -51,7 +51,7 @@ def test_parts_can_be_left_out_and_the_pivot_is_no_language(get_tower: Any) -> N
     assert study.depths is None
     assert study.gains is None
     names = [answer.name for answer in erasure_analyses(study)]
-    assert names == ["language-classifiers", "erasure-attacks", "erasure-LEACE", "principal-angles"]
+    assert names == ["language-classifiers", "erasure-attacks", "erasure-LEACE", "principal-angles", "key-numbers"]
     assert study.notes[0].startswith("LEACE was fitted on 60 rows of 128 features.")
     assert study.notes[1:] == ("Nothing was averaged: no tier has two of the languages.",)
     asked = measure_erasure(tower, corpus, erasers=[LEACE()], by_depth=False, pools={"both": ["en", "sw"]}, **options)

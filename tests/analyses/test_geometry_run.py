@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analyses.geometry_run import compare_geometry, four_measures, geometry_analyses, measure_geometry
+from analyses.key_numbers import geometry_numbers
 from probes._checks import UndefinedWarning
 from probes.cka import cka_by_depth
 from tests.analyses.geometry_factory import valid
@@ -40,13 +41,35 @@ def test_every_figure_says_n_and_is_valid_json(found):
     assert [answer.name for answer in answers] == [
         "cka-by-depth", "cka-gap", "cka-matrix", "divergence-cosine", "divergence-whitened", "residuals",
         "prevalence-scatter", "silhouette-by-depth", "sensitivity", "modality-gap", "centroid-cosine", "jaccard-at-k",
+        "key-numbers",
     ]  # fmt: skip
-    for answer in answers:
+    for answer in answers[:-1]:
         assert "n = " in answer.title
         assert answer.title.startswith("emoji-causal on emoji-36: ")
         assert answer.figure is not None
         valid(answer)
         assert len(answer.table)
+
+
+def test_the_numbers_that_papers_print_stand_in_one_table(found):
+    table = geometry_numbers(found, resamples=50).table
+    value = table.set_index(["metric", "language"])["value"]
+    low = [found.cka.languages.index(code) for code in ("sw", "te", "bn")]
+    high = [found.cka.languages.index(code) for code in ("en", "de", "es")]
+    last = table[table["metric"] == "CKA HRL–LRL"].iloc[0]
+    assert last["value"] == pytest.approx(found.cka.biased[-1][np.ix_(high, low)].mean())
+    assert (last["depth"], last["n"], last["languages"]) == (12, 24, "+".join(found.tiers))
+    assert last["low"] <= last["value"] <= last["high"]
+    distance = found.divergence["cosine"].means()[0][:, -1]
+    mean = {tier: np.mean([d for code, d in zip(found.divergence["cosine"].languages, distance, strict=True)
+                           if found.tiers[code] == tier]) for tier in ("HRL", "LRL")}  # fmt: skip
+    gap = table[table["metric"] == "divergence gap LRL − HRL"].iloc[0]
+    assert gap["value"] == pytest.approx(mean["LRL"] - mean["HRL"])
+    assert value["sensitivity", "sw"] == pytest.approx(found.sensitivity.by_language()["sw"])
+    centroid = table[(table["metric"] == "centroid minus mean cosine") & (table["tier"] == "LRL")].iloc[0]
+    own = found.centroids["LRL"]
+    assert centroid["value"] == pytest.approx((own.centroid - own.mean).mean())
+    assert centroid["languages"] == "+".join(code for code, tier in found.tiers.items() if tier == "LRL")
 
 
 def test_two_states_are_summed_up_in_four_measures(found, get_tower, corpus):

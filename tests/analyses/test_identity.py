@@ -30,8 +30,10 @@ WITHOUT_NUMBERS = {"--out", "--json", "--plan", "--help"}
 OTHER = {
     "--adversarial": None,
     "--average": "en+sw",
+    "--average-pairs": None,
     "--batch-size": "3",
     "--corpus": "emoji-pseudo",
+    "--cross-fit": "3",
     "--depths": "3",
     "--device": "meta",
     "--device-map": "auto",
@@ -40,6 +42,7 @@ OTHER = {
     "--float16": None,
     "--images": "elsewhere",
     "--interventions": "parallel:sw",
+    "--labels": "elsewhere.json",
     "--languages": "en,te",
     "--limit": "11",
     "--metrics": "R@5",
@@ -48,12 +51,14 @@ OTHER = {
     "--pools": "mixed",
     "--pooling": "mean",
     "--prefix": "query: ",
+    "--preset": "s3",
     "--prior": "pool",
     "--protocol": "all",
     "--query": "2708",
     "--ranks": "4",
     "--remote-code": None,
     "--revision": "abc",
+    "--review": "0.9",
     "--seed": "1",
     "--site": "middle",
     "--source": "sw",
@@ -118,7 +123,8 @@ def test_each_option_is_part_of_what_a_run_is_or_refused(command, key_of_command
             refused.add(option)
     # What can be answered is answered: these alone may be refused with the built-in tower and corpus.
     assert refused <= {
-        "--device", "--device-map", "--images", "--pivot", "--pooling", "--prefix", "--protocol", "--revision",
+        "--device", "--device-map", "--images", "--preset", "--labels",
+        "--pivot", "--pooling", "--prefix", "--protocol", "--revision",
         "--subset", "--no-images", "--corpus",
     }  # fmt: skip
 

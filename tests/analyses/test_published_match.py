@@ -63,8 +63,8 @@ def test_the_other_figures_and_the_page_have_them_too() -> None:
     assert sorted(star.x) == [22.1, 39.9, 44.1, 69.4, 78.1]
     table = baseline(frame).table.set_index("language")
     assert table.loc["sw", "i2t R@1 published"] == 22.1
-    lift = stars(checkpoint_table(frame, **LAST).figure)[0]
-    assert list(lift.x) == [29.3]
+    # The gain of 29.3 has no depth in the paper, so that no bar of a depth has it.
+    assert stars(checkpoint_table(frame, **LAST).figure) == []
     grid = stars(rescue_grid(frame, **LAST).figure)
     assert len(grid) == 2 * 13  # a panel each, in both directions
     assert [answer.name for answer in beside_published(frame)] == ["comparison"]

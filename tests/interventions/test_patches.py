@@ -156,3 +156,21 @@ def test_content_tokens_have_a_name_a_site_and_a_short_form():
         interventions_by_name(["token:en:first"], {})
     with pytest.raises(InputError, match="'middle', 'random' or a number"):
         ContentToken("en", "pooled")
+
+
+def test_draws_by_name_are_that_many_derangements(context, rows):
+    found = interventions_by_name(["random:fr:4"], {})
+    assert [one.name for one in found] == ["random fr", "random fr #1", "random fr #2", "random fr #3"]
+    assert {one.mean_of for one in found} == {"random fr, mean of 4"}
+    drawn = [one.rows(rows, 1, context) for one in found]
+    assert not any(torch.equal(drawn[0], other) for other in drawn[1:])
+    assert torch.equal(drawn[0], RandomEOS("fr").rows(rows, 1, context))
+    assert "mean_of" not in RandomEOS("fr").describe()
+
+
+@pytest.mark.parametrize(
+    "name", ["random:en:1", "random:en:", "random:en:x", "random:en:5000", "random:en:²", "random:en:-2"]
+)
+def test_a_wrong_number_of_draws_teaches(name):
+    with pytest.raises(InputError, match="number of draws from 2 to 1000, such as random:en:5"):
+        interventions_by_name([name], {})

@@ -292,3 +292,14 @@ def test_unknown_names_are_named():
         linear_cka(np.eye(5), np.eye(6))
     with pytest.raises(InputError, match="All rows of y are the same"):
         linear_cka(np.eye(5), np.ones((5, 5)))
+
+
+def test_rows_that_are_all_equally_far_apart_have_no_debiased_cka():
+    """Its own HSIC is 0 there, and a share of rounding errors would be any number."""
+    corners = np.eye(12)
+    other = np.random.default_rng(0).standard_normal((12, 12))
+    with pytest.warns(UndefinedWarning, match="Debiased CKA of 'a' at depth 0"):
+        found = cka_by_depth({"a": corners, "b": other}, permutations=0, groups=0)
+    assert np.isnan(found.debiased[0, 0]).all()
+    assert found.debiased[0, 1, 1] == 1
+    assert np.isfinite(found.biased).all()

@@ -101,3 +101,12 @@ def test_bad_input_is_named():
     images[0, 0] = np.nan
     with pytest.raises(InputError, match="images holds NaN"):
         measure_modality_gap(images, texts)
+
+
+def test_points_that_coincide_have_no_spread_and_that_is_said():
+    """1 - 2x·m + |m|² would leave 1e-8 of rounding, and a gap of 1e8 spreads."""
+    for d in (2, 3, 50):
+        generator = np.random.default_rng(d)
+        image, caption = (np.repeat(generator.standard_normal((1, d)), 9, axis=0) for _ in range(2))
+        with pytest.raises(InputError, match="All images are one point"):
+            measure_modality_gap(image, {"en": caption}, resamples=5)

@@ -157,3 +157,51 @@ def test_distinct_captions_keep_the_first_of_each_text():
     assert {code: mask.tolist() for code, mask in kept.items()} == {
         "en": [True, True, False], "de": [True, False, False], "fr": [False, True, False],
     }  # fmt: skip
+
+
+def rescaled(points: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    return points * generator.uniform(0.1, 9.0, (len(points), 1))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("seed", range(25))
+def test_rows_that_coincide_nearly_or_wholly_stay_within_bounds_and_agree_with_scikit_learn(metric, seed):
+    """Doubles, scaled copies, antipodes, last bits apart: where a difference of large numbers would be all rounding."""
+    generator = np.random.default_rng(seed)
+    d, labels = int(generator.integers(2, 40)), int(generator.integers(2, 5))
+    few = generator.standard_normal((int(generator.integers(1, 6)), d)) * 10.0 ** generator.integers(-3, 4)
+    few = np.concatenate([few, -few, few * (1 + 1e-9 * generator.standard_normal(few.shape))])
+    points = few[generator.integers(0, len(few), 60)]
+    if metric == "cosine":
+        points = rescaled(points, generator)
+    codes = np.concatenate([np.arange(labels), generator.integers(0, labels, 60 - labels)])
+    found = silhouette_scores(points, codes, metric)
+    assert np.isfinite(found.values).all()
+    assert np.abs(found.values).max() <= 1
+    from scipy.spatial.distance import cdist
+
+    # Distances of unit vectors, or of points, from their differences: nothing cancels.
+    units = points / np.linalg.norm(points, axis=1, keepdims=True) if metric == "cosine" else points
+    apart = cdist(units, units)
+    apart[apart < 1e-14 * np.abs(units).max()] = 0
+    exact = np.asarray(silhouette_samples(apart**2 / 2 if metric == "cosine" else apart, codes, metric="precomputed"))
+    np.testing.assert_allclose(found.values, exact, atol=1e-4)
+    for label, own in [(label, points[codes == label]) for label in range(labels)]:
+        assert -1 <= found.by_label[str(label)] <= 1, own
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("d", [2, 3, 96, 1024])
+def test_labels_on_one_point_score_zero(metric, d):
+    generator = np.random.default_rng(d)
+    one = np.repeat(generator.standard_normal((1, d)), 40, axis=0)
+    other = np.repeat(generator.standard_normal((1, d)), 20, axis=0)
+    if metric == "cosine":
+        one = rescaled(one, generator)
+    for points, codes in (
+        (one, np.arange(40) % 2),
+        (np.concatenate([one, other]), [*(np.arange(40) % 2), *np.full(20, 2)]),
+    ):
+        values = silhouette_scores(points, np.asarray(codes), metric).values
+        assert (values[:40] == 0).all()
+    assert (values[40:] == 1).all()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from interventions import ContentToken, MeanEOS, MidToken, NormMatchedNoise, ParallelEOS, RandomEOS
+from interventions.by_name import interventions_by_name
 from tests.conftest import BUILT_IN, CAPTIONS, TINY
 from tests.workbench.test_trajectory import corpus_of
 from workbench import sweeps
@@ -14,6 +15,7 @@ from workbench.corpora import load_corpus
 from workbench.errors import HookError, InputError, TowerError
 from workbench.hooks import HookManager
 from workbench.intervention import Intervention
+from workbench.languages import tiers
 from workbench.retrieval import rank, unit
 from workbench.runs import Run, key_of
 from workbench.sweep_frame import COLUMNS
@@ -412,3 +414,29 @@ def test_weights_with_nan_are_named_and_not_the_intervention(get_tower):
     for run in (lambda: go(tower, interventions=[NormMatchedNoise()]), lambda: capture(tower, corpus_of())):
         with pytest.raises(TowerError, match="'emoji-causal' gives NaN or infinity"):
             run()
+
+
+def test_draws_are_averaged_as_scores_with_their_spread(get_tower):
+    """Five derangements, as published (S3-54): the mean of what each does, not what a mean row does."""
+    corpus = load_corpus("emoji-36", ["en", "de", "sw"], limit=40)
+    chosen = interventions_by_name(["random:en:3", "noise"], tiers("s3"))
+    frame = sweep(get_tower("emoji-causal"), corpus, chosen, languages=["de", "sw"], depths=[6, 12], progress=False,
+                  resamples=50).frame  # fmt: skip
+    assert set(frame["intervention"]) == {
+        "none", "noise", "random en", "random en #1", "random en #2", "random en, mean of 3",
+    }  # fmt: skip
+    table = frame.set_index(["intervention", "language", "direction", "metric", "depth"])["value"].sort_index()
+    names = ["random en", "random en #1", "random en #2"]
+    for language in ("de", "sw", "mean"):
+        for metric in ("R@1", "lift R@1", "MRR"):
+            each = [table[name, language, "i2t", metric, 6].mean() for name in names]
+            found = table["random en, mean of 3", language, "i2t", metric, 6].mean()
+            assert found == pytest.approx(np.mean(each))
+    each = [table[name, "sw", "i2t", "MRR", 6].item() for name in names]
+    assert len(set(each)) > 1
+    spread = table["random en, mean of 3", "sw", "i2t", "sd over draws MRR", 6].item()
+    assert spread == pytest.approx(np.std(each, ddof=1))
+    assert set(frame.loc[frame["intervention"] == "random en, mean of 3", "source"]) == {"en"}
+    plain = sweep(get_tower("emoji-causal"), corpus, interventions_by_name(["random:en"], tiers("s3")),
+                  languages=["sw"], depths=[6], progress=False, resamples=50).frame  # fmt: skip
+    assert not plain["metric"].str.startswith("sd").any()

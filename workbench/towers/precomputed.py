@@ -139,11 +139,11 @@ class PrecomputedTower(Tower):
             raise InputError(
                 f"{self.name!r} holds one caption an image: protocol 'first' is the only one it can score."
             )
-        return self._rows(language, corpus)
+        return self.find(language, corpus.image_ids, corpus.name)
 
     def embed_images(self, corpus: Corpus) -> Float[Tensor, "image embedding"]:
         """Return the stored embeddings of the images in the order of the corpus."""
-        return self._rows(IMAGES, corpus)
+        return self.find(IMAGES, corpus.image_ids, corpus.name)
 
     def check(self, captions: Sequence[str] = ()) -> SelfCheck:
         """Nothing to prove: the file was checked when it was read."""
@@ -161,17 +161,32 @@ class PrecomputedTower(Tower):
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
         yield from ((name, torch.from_numpy(values)) for name, values in self.embeddings.arrays.items())
 
-    def _rows(self, name: str, corpus: Corpus) -> Tensor:
+    def find(self, name: str, ids: Sequence[str], of: str) -> Float[Tensor, "image embedding"]:
+        """Return the rows of some ids: of a language, or ``"images"``.
+
+        Parameters
+        ----------
+        name : str
+        ids : sequence of str
+            Of images.
+        of : str
+            Name of the corpus that they are of, for messages.
+
+        Raises
+        ------
+        InputError
+            If the file has no such array or lacks an id.
+        """
         arrays = self.embeddings.arrays
         if name not in arrays:
             raise InputError(f"{self.name!r} has no embeddings of {name!r}. It has: {', '.join(sorted(arrays))}.")
-        absent = [image_id for image_id in corpus.image_ids if image_id not in self._place]
+        absent = [image_id for image_id in ids if image_id not in self._place]
         if absent:
             raise InputError(
-                f"{self.name!r} lacks {len(absent)} of the {len(corpus)} images of {corpus.name!r}, the first "
-                f"{absent[0]!r}. Its ids must be those of the corpus, such as {corpus.image_ids[0]!r}."
+                f"{self.name!r} lacks {len(absent)} of the {len(ids)} images of {of!r}, the first "
+                f"{absent[0]!r}. Its ids must be those of the corpus, such as {ids[0]!r}."
             )
-        return torch.from_numpy(arrays[name][[self._place[image_id] for image_id in corpus.image_ids]])
+        return torch.from_numpy(arrays[name][[self._place[image_id] for image_id in ids]])
 
     def _no_model(self, what: str) -> InputError:
         return InputError(
