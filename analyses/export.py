@@ -117,13 +117,8 @@ def export_run(
     if figures:
         content |= run(_figures(figures, drawn, inches, every=states == "all", dpi=dpi))
     folder = run_folder / "export" if out is None else Path(out)
-    try:
-        for name, body in content.items():
-            write_atomically(path_below(folder, name, what="A file of an export"), body)
-    except OSError as error:
-        raise InputError(
-            f"Can't write to {str(folder)!r}: {error.strerror}. Choose another folder with --out."
-        ) from None
+    for name, body in content.items():
+        write_atomically(path_below(folder, name, what="A file of an export"), body)
     return [folder / name for name in content]
 
 

@@ -13,7 +13,7 @@ one order of the pool drawn at random with a seed; ``ties="index"`` keeps the po
 where captions stand by language.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from workbench.errors import InputError
 from workbench.late_interaction import MultiVectors, maxsim
 from workbench.metrics import LIST_DEPTH, Placements
 from workbench.pools import search
-from workbench.retrieval import ROUNDING, first_places
+from workbench.retrieval import ROUNDING, first_places, settle
 from workbench.splits import generator as seeded
 from workbench.towers.base import Tower
 from workbench.towers.multi_vectors import joined
@@ -189,10 +189,10 @@ def rank_mixed_tokens(
     return np.concatenate(tops), np.concatenate(found)
 
 
-def _same_texts(items: MultiVectors, texts: list[str]) -> MultiVectors:
-    """Give equal texts of two languages the same tokens where they differ by rounding alone, so that they tie."""
+def _same_keys(items: MultiVectors, keys: list[Hashable]) -> MultiVectors:
+    """Give captions that the tower reads alike the same tokens where they differ by rounding alone, so that they tie."""
     rows = np.arange(len(items))
-    for row, first in enumerate(first_places(texts)):
+    for row, first in enumerate(first_places(keys)):
         if first != row:
             (one, mine), (two, theirs) = (items.take(slice(place, place + 1)) for place in (row, first))
             if torch.equal(mine, theirs) and float((one - two).abs().max()) <= ROUNDING:
@@ -237,6 +237,7 @@ def mixed_ranking(
     if len(wanted) < 2:
         raise InputError("A mixed pool needs two languages or more; one came.")
     texts: list[str] = []
+    keys: list[Hashable] = []
     parts, owners, places = [], [], []
     for place, language in enumerate(wanted):
         own, owner = corpus.texts(language, protocol)
@@ -244,14 +245,17 @@ def mixed_ranking(
         if len(part) != len(own):
             raise InputError(f"{len(part)} embeddings came for {len(own)} captions in {language!r}.")
         texts += own
+        keys += tower.caption_keys(own, language) if embeddings is None else own
         parts.append(part if isinstance(part, MultiVectors) else part.float())
         owners.append(owner)
         places.append(np.full(len(own), place))
     images: Any = tower.embed_images(corpus)
     if isinstance(images, MultiVectors):
-        top, scores = rank_mixed_tokens(images, _same_texts(joined(parts), texts), depth=depth, ties=ties, seed=seed)
+        top, scores = rank_mixed_tokens(images, _same_keys(joined(parts), keys), depth=depth, ties=ties, seed=seed)
     else:
-        top, scores = rank_mixed(images, torch.cat(parts), depth=depth, ties=ties, seed=seed)
+        # Captions that the tower reads alike tie, also those of two languages: two batches differ in the last bits.
+        rows = settle(torch.cat(parts), first_places(keys))
+        top, scores = rank_mixed(images, rows, depth=depth, ties=ties, seed=seed)
     return MixedRanking(
         tower=tower.name,
         corpus=corpus.name,

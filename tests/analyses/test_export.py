@@ -224,7 +224,7 @@ def test_files_are_replaced_and_folders_made(plain_run: Path, tmp_path: Path) ->
         assert path.read_bytes() == (plain_run / "figures" / "checkpoint.csv").read_bytes()
         path.write_bytes(b"old")
     assert [found.name for found in target.iterdir()] == ["checkpoint.csv"]
-    with pytest.raises(InputError, match="Can't write to"):
+    with pytest.raises(InputError, match="can't be written"):
         export_run(plain_run, ["csv"], out=target / "checkpoint.csv")
 
 

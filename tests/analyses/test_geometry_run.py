@@ -115,7 +115,7 @@ def test_what_can_not_be_measured_is_noted(get_tower, corpus):
 
 def test_bad_input_is_named(get_tower, corpus):
     tower = get_tower("emoji-causal")
-    with pytest.raises(InputError, match="reference 'fr' is not among"):
+    with pytest.raises(InputError, match="no language 'fr'"):
         measure_geometry(tower, corpus, reference="fr")
     with pytest.raises(InputError, match="have 1 tiers"):
         measure_geometry(tower, corpus, ["en", "de"])

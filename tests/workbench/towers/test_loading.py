@@ -102,12 +102,14 @@ def test_truncated_weights_are_refused(tmp_path):
 
 def test_pickled_weights_are_read_as_plain_tensors_and_that_is_said(tmp_path, caplog):
     folder = CHECKPOINTS["siglip"](tmp_path)
-    wanted = load_tower(folder).encode_text(["a cat"])
+    plain = load_tower(folder)
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     torch.save(weights, folder / "pytorch_model.bin")
     tower = load_tower(folder)
-    assert torch.equal(tower.encode_text(["a cat"]), wanted)
+    assert tower.fingerprint == plain.fingerprint
+    # Not to the bit: a product may depend on where in memory weights lie.
+    assert torch.allclose(tower.encode_text(["a cat"]), plain.encode_text(["a cat"]), atol=1e-5)
     assert "weights_only=True" in caplog.text
     assert "pickle" in tower.provenance.notes["weights"]
 

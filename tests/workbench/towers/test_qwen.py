@@ -135,11 +135,13 @@ def test_weights_are_float32_unless_asked_whatever_they_are_stored_in(tmp_path):
     config = json.loads((folder / "config.json").read_text("utf-8"))
     config["dtype"] = "bfloat16"
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
-    assert load_tower(folder).dtype == torch.float32
+    whole = load_tower(folder)
+    assert whole.dtype == torch.float32
     half = load_tower(folder, dtype="bfloat16")
     assert half.dtype == torch.bfloat16
-    noise = half.check().padding
-    assert 1e-4 < noise < 5e-2  # the noise floor of half precision is real, and reported
+    assert half.check().padding < 5e-2
+    # What half precision costs is there with any number of threads; how batches differ depends on it.
+    assert 1e-4 < relative_error(half.encode_text(["a cat"]), whole.encode_text(["a cat"])) < 5e-2
     assert half.encode_text(["a cat"]).dtype == half.encode_images(PICTURES).dtype == torch.float32
 
 
