@@ -190,7 +190,7 @@ def rank_mixed_tokens(
 
 
 def _same_keys(items: MultiVectors, keys: list[Hashable]) -> MultiVectors:
-    """Give captions that the tower reads alike the same tokens where they differ by rounding alone, so that they tie."""
+    """Give captions that the tower reads alike the same tokens where they differ by rounding, so that they tie."""
     rows = np.arange(len(items))
     for row, first in enumerate(first_places(keys)):
         if first != row:

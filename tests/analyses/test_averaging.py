@@ -146,7 +146,7 @@ def test_pairs_are_the_plain_average_of_two_against_the_target_alone() -> None:
     answer = averaging_pairs(texts, images, resamples=50)
     assert len(answer.table) == 3 * 2 * 2
     unit = {code: rows / np.linalg.norm(rows, axis=1, keepdims=True) for code, rows in {**texts, "v": images}.items()}
-    row = answer.table.set_index(["source", "target", "direction"]).xs(("en", "te", "t2i"))
+    (row,) = answer.table.query("source == 'en' and target == 'te' and direction == 't2i'").to_dict("records")
     both = unit["en"] + unit["te"]
     hits = [100 * ((rows @ unit["v"].T).argmax(1) == np.arange(40)).mean() for rows in (both, unit["te"])]
     assert (row["average"], row["own"]) == pytest.approx(tuple(hits))
