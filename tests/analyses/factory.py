@@ -126,6 +126,8 @@ def make_result(
         arrays["patched_top"] = np.broadcast_to(
             (owner[:, None] + 1 + place + np.arange(5)) % n, (*shape, n * per_image, 5)
         ).astype(np.int32)
+        arrays["touched"] = np.full(shape[0], n * per_image)
+        arrays["moved"] = np.ones(shape, dtype=bool)
         cells[language] = LanguageCell(arrays)
     settings = SweepSettings(
         interventions=chosen,
