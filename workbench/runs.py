@@ -111,6 +111,9 @@ class Run:
         Made if it is absent. If it holds a run already, that run must have asked for the same.
     config : mapping
         Everything that decides the results. It goes into the manifest, and its hash into every cell.
+    begin : bool
+        Whether the manifest is written at once, or with the first thing that is kept: a request that turns out to
+        be a mistake then leaves nothing behind.
 
     Raises
     ------
@@ -118,7 +121,7 @@ class Run:
         If the folder holds another run, or something that is no run.
     """
 
-    def __init__(self, folder: str | Path, config: Mapping[str, Any]) -> None:
+    def __init__(self, folder: str | Path, config: Mapping[str, Any], begin: bool = True) -> None:
         self.folder = Path(folder)
         self.config = json.loads(json.dumps(config, default=as_json))
         self.key = key_of(_with_versions(self.config, versions()))
@@ -126,8 +129,13 @@ class Run:
         path = self.folder / "manifest.json"
         if path.is_file():
             self._check_same(path)
-            return
-        self._write_manifest({})
+        elif begin:
+            self.begin()
+
+    def begin(self) -> None:
+        """Write the manifest, if there is none yet."""
+        if not (self.folder / "manifest.json").is_file():
+            self._write_manifest({})
 
     def _check_same(self, path: Path) -> None:
         try:
@@ -147,7 +155,8 @@ class Run:
 
     def _write_manifest(self, notes: Mapping[str, Any]) -> None:
         manifest = {"schema": SCHEMA, "key": self.key, "config": self.config, "versions": versions(), **notes}
-        self.write_text("manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(self.folder / "manifest.json", text.encode())
 
     def finish(self, notes: Mapping[str, Any], tables: Iterable[str] = ("results.parquet",)) -> None:
         """Add what was found on the way (token counts, images left out) and checksums of the tables to the manifest."""
@@ -161,6 +170,7 @@ class Run:
     def write_bytes(self, name: str, content: bytes) -> Path:
         """Write a binary file of the run, whole or not at all."""
         path = path_below(self.folder, name, what="A file of a run")
+        self.begin()
         write_atomically(path, content)
         return path
 
@@ -191,7 +201,9 @@ class Run:
 
     def write_cell(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a finished cell, with the run's key and a checksum."""
-        write_atomically(self._cell_path(name), sealed(arrays, {"key": self.key, "schema": SCHEMA}))
+        path = self._cell_path(name)
+        self.begin()
+        write_atomically(path, sealed(arrays, {"key": self.key, "schema": SCHEMA}))
 
 
 def check_table(path: Path) -> None:

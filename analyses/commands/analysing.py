@@ -317,6 +317,7 @@ def _finish(
     """Write figures and page, published values beside them, and say what is in them."""
     analyses = [*analyses, *beside_published(*analyses)]
     said = verdict or f"{headline}: {analyses[0].in_short}"
+    run.begin()
     for analysis in analyses:
         analysis.save(run.folder / "figures")
     run.finish(notes, [f"figures/{analysis.name}.csv" for analysis in analyses])

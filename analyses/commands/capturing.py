@@ -42,6 +42,7 @@ def run_capture(
         half=half, batch_size=batch_size,
     )  # fmt: skip
     notes = truncation(tower, first_captions(corpus, languages, corpus_options.protocol))
+    run.begin()
     rows = capture(
         tower,
         corpus,

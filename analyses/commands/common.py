@@ -194,7 +194,7 @@ def start(
         typed["tier_map"] = {"name": name, "tiers": tiers}
     config = {"command": command, "tower": describe_tower(tower), "corpus": corpus.describe(), **typed, **asked}
     place = corpus.name if corpus_options is None else corpus_options.corpus
-    run = Run(out or default_folder(command, tower_options.tower, place, config), config)
+    run = Run(out or default_folder(command, tower_options.tower, place, config), config, begin=False)
     for reason, count in getattr(corpus, "left_out", {}).items():
         log.info("%s: %d images left out (%s)", corpus.name, count, reason)
     return run

@@ -129,7 +129,7 @@ def test_a_file_of_embeddings_is_erased_and_averaged_and_has_no_depths(tmp_path)
         (("erase", *SMALL, "--ranks", "3,many"), "--ranks holds 'many'"),
         (("erase", *SMALL, "--average", "en+xx"), "xx"),
         (("erase", *SMALL, "--ranks", "500"), "500"),
-        (("geometry", *SMALL, "--depth", "40"), "There is no depth 40"),
+        (("geometry", *SMALL, "--depths", "40"), "There is no depth 40"),
         (("bias", "prevalence", *SMALL, "--prior", "most"), "--prior is 'most'"),
         (("bias", "association", "--corpus", "emoji-pseudo"), "no triplets"),
         (("compare", "nowhere", "--published"), "no table in 'nowhere'"),

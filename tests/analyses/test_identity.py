@@ -83,7 +83,8 @@ def key_of_command(monkeypatch, tmp_path):
             towers[asked] = load_tower(name, **options)
         return towers[asked]
 
-    def opened(folder, config):
+    def opened(folder, config, begin):
+        assert not begin, "nothing is written before anything is kept"
         raise Started(Run(Path(folder), config))
 
     monkeypatch.setattr(common, "load_tower", load)
