@@ -124,6 +124,11 @@ def measure_erasure(
     resamples, seed : int
     progress : bool
     """
+    if tower.multi_vector:
+        raise InputError(
+            f"{tower.name!r} has a vector for each token, and erasure works on one vector a caption. Score it, or "
+            "measure its biases."
+        )
     wanted = corpus.languages if languages is None else corpus.check_languages(languages)
     if pivot in wanted:
         raise InputError(f"The captions of {pivot!r} are the gallery; leave it out of the languages.")

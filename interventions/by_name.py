@@ -71,11 +71,11 @@ def _several(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) ->
     source, colon, draws = rest.partition(":")
     if kind != "random" or not colon:
         return [_make(name, tiers, languages)]
-    if not (draws.isascii() and draws.isdecimal() and 2 <= int(draws[:6]) <= 1000):
+    if not (re.fullmatch("[0-9]{1,4}", draws) and 2 <= int(draws) <= 1000):
         raise InputError(
             f"The intervention {name!r} needs a number of draws from 2 to 1000, such as random:{source}:5."
         )
-    return [*random_draws(source, int(draws))]
+    return [*random_draws(own_code(source, f"The language of {name!r}"), int(draws))]
 
 
 def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> Intervention:
@@ -95,7 +95,10 @@ def _make(name: str, tiers: Mapping[str, str], languages: tuple[str, ...]) -> In
         raise InputError(f"The intervention {name!r} needs a language, such as {kind}:en.")
     if kind == "mean":
         members = tuple(language for language, tier in tiers.items() if tier == rest.strip())
-        return MeanEOS(members or tuple(own_code(part, f"A language of {name!r}") for part in rest.split("+")))
+        named = members or tuple(own_code(part, f"A language of {name!r}") for part in rest.split("+"))
+        if len(set(named)) < len(named):
+            raise InputError(f"The intervention {name!r} names a language twice ({', '.join(named)}). Name each once.")
+        return MeanEOS(named)
     if kind == "token":
         source, _, place = rest.partition(":")
         if place and not re.fullmatch(r"-?[0-9]{1,9}", place):
@@ -111,6 +114,7 @@ def _eraser(name: str, rest: str, languages: tuple[str, ...]) -> Intervention:
     from interventions.erasers import INLP, LEACE, RandomAblation
 
     kind, _, rank = rest.partition("-")
+    languages = tuple(own_code(language, "A language of --languages") for language in languages)
     if kind == "leace" and not rank:
         return Erase(LEACE(), languages)
     if kind not in ("inlp", "random") or not re.fullmatch("[0-9]{1,9}", rank):

@@ -215,11 +215,12 @@ def check_table(path: Path) -> None:
         If its checksum is another than the one in the manifest.
     """
     for folder in (path.parent, path.parent.parent):
-        try:
-            known = load_file(folder / "manifest.json", finite=False)["tables"]
-            said = known.get(path.relative_to(folder).as_posix())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if not (folder / "manifest.json").is_file():
             continue
+        # A manifest that is there and broken is refused: it may have said that the table is not whole.
+        manifest = load_file(folder / "manifest.json", finite=False)
+        known = manifest.get("tables") if isinstance(manifest, dict) else None
+        said = known.get(path.relative_to(folder).as_posix()) if isinstance(known, dict) else None
         if said is not None and said != _sha256(path):
             raise InputError(
                 f"{str(path)!r} is not what its run wrote: it was damaged or edited since. Give the command of the run "

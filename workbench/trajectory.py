@@ -196,6 +196,7 @@ def capture(
         "corpus": corpus.select(wanted).hash, "protocol": protocol, "depths": chosen, "languages": list(wanted),
         "dtype": str(dtype).removeprefix("torch."),
     }  # fmt: skip
+    entry["captions"] = key_of({"captions": caption_ids(corpus, wanted[0], protocol)})
     entry["key"] = key_of(entry)
     folder = None if out is None else _open_folder(Path(out), entry, corpus, wanted, protocol)
     ids = caption_ids(corpus, wanted[0], protocol)
@@ -210,7 +211,9 @@ def capture(
             stacks.append(found.rows.numpy())
             continue
         tensors = {_tensor_name(depth): found.rows[:, k].numpy() for k, depth in enumerate(chosen)}
-        write_atomically(path, sealed(tensors, {"language": language, "key": entry["key"]}))
+        # A sum a depth too, so that reading a part can check it.
+        sums = {name: checksum({name: rows}) for name, rows in tensors.items()}
+        write_atomically(path, sealed(tensors, {"language": language, "key": entry["key"], "depths": sums}))
     if folder is not None:
         # What is written is not held: memory does not grow with the number of languages.
         return open_trajectory(folder, wanted)
@@ -241,6 +244,11 @@ def open_trajectory(
             f"The trajectory {str(folder)!r} lacks the names of its captions (captions.parquet: "
             f"{str(error).splitlines()[0]}). Capture it again into the same folder: finished languages are kept."
         ) from None
+    if key.get("captions") != key_of({"captions": ids}):
+        raise InputError(
+            f"The trajectory {str(folder)!r} has the names of other captions (captions.parquet). Capture it again into "
+            "the same folder: finished languages are kept."
+        )
     present = [language for language in key["languages"] if _language_file(folder, language).is_file()]
     if not present:
         raise InputError(f"The trajectory {str(folder)!r} has no finished language. Capture it again.")
@@ -389,11 +397,16 @@ def _read(path: Path, depths: Sequence[int], captions: int, width: int | None) -
     """Read some depths of a language, (caption, depth, feature)."""
     try:
         with safe_open(path, framework="numpy") as file:
-            parts = [file.get_tensor(_tensor_name(depth)) for depth in depths]
+            said = read_header(file)
+            names = [_tensor_name(depth) for depth in depths]
+            parts = [file.get_tensor(name) for name in names]
+        sums = {name: checksum({name: part}) for name, part in zip(names, parts, strict=True)}
+        if said.get("language") != path.stem or any(said["depths"].get(name) != sums[name] for name in names):
+            raise ValueError("it does not hold what was captured")
         shape = (captions, width or parts[0].shape[-1])
         if any(part.shape != shape or part.dtype not in (np.float32, np.float16) for part in parts):
             raise ValueError(f"it should hold rows of shape {shape} at each depth")
-    except (SafetensorError, OSError, ValueError, IndexError, TypeError) as error:
+    except (SafetensorError, OSError, ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"{str(path)!r} can't be read ({error}); it is truncated or no trajectory. Delete it and capture again."
         ) from None

@@ -30,6 +30,7 @@ from analyses.comparison import beside_published
 from analyses.report import write_report
 from workbench.corpora.base import check_protocol
 from workbench.errors import InputError
+from workbench.language_codes import own_code
 from workbench.parsing import load_file
 from workbench.runs import Run
 
@@ -252,7 +253,10 @@ def run_erase(
         erasers = [LEACE(), MeanDifference(), *(INLP(_rank(word)) for word in split_words(plan.ranks, "--ranks"))]
     pools = None
     if plan.average is not None:
-        pools = {word: word.split("+") for word in split_words(plan.average, "--average")}
+        pools = {
+            word: [own_code(code, "A language of --average") for code in word.split("+")]
+            for word in split_words(plan.average, "--average")
+        }
     if plan.cross_fit is not None and not 2 <= plan.cross_fit <= len(corpus):
         raise InputError(
             f"--cross-fit {plan.cross_fit} came for {len(corpus):,} images. Give a number of folds from 2 to that."

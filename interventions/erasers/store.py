@@ -17,6 +17,7 @@ from interventions.erasers.base import Eraser
 from workbench.errors import InputError, suggest
 from workbench.files import write_atomically
 from workbench.parsing import loads
+from workbench.runs import checksum
 from workbench.towers.base import Tower
 
 Place: TypeAlias = int | Literal["output"]
@@ -71,6 +72,7 @@ def save_eraser(eraser: Eraser, path: str | Path, tower: Tower, place: Place) ->
         "weights_sha256": tower.fingerprint,
         "settings_sha256": tower.settings,
         "place": place,
+        "sha256": checksum(arrays),
     }
     write_atomically(path, save(arrays, metadata={_KEY: json.dumps(header, sort_keys=True)}))
     return path
@@ -95,6 +97,8 @@ def load_eraser(path: str | Path, tower: Tower, place: Place) -> Eraser:
     path = Path(path)
     header, arrays = _read(path)
     check_place(place, tower)
+    if header.get("sha256") != checksum(arrays):
+        raise InputError(f"The eraser {str(path)!r} is damaged: it does not hold what was written. Fit it again.")
     if header.get("weights_sha256") != tower.fingerprint:
         raise InputError(
             f"The eraser {str(path)!r} was fitted on rows of {header.get('tower')!r} (weights "

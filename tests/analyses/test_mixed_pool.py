@@ -73,6 +73,9 @@ def test_a_corpus_becomes_a_pool_of_all_its_captions():
             # English is nearer to each image than Swahili, by construction.
             return torch.eye(4)[owner] + (0.1 if language == "en" else 0.4)
 
+        def caption_keys(self, captions, language):
+            return [(language, caption) for caption in captions]
+
         def embed_images(self, corpus):
             return torch.eye(4)
 

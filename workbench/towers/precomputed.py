@@ -220,6 +220,11 @@ def read_embeddings(path: Path) -> Embeddings:
     twice = [image_id for image_id, count in Counter(ids).items() if count > 1] if len(set(ids)) < len(ids) else []
     if twice:
         raise TowerError(f"{path.name!r} names the id {min(twice)!r} twice.")
+    for name, values in arrays.items():
+        if np.asarray(values).dtype.kind not in "fiu":
+            raise TowerError(f"{path.name!r} holds {np.asarray(values).dtype} values in {name!r}, not real numbers.")
+        if np.asarray(values).size and not np.abs(values).max() <= np.finfo(np.float32).max:
+            raise TowerError(f"{path.name!r} holds NaN, infinity or a number beyond float32 in {name!r}.")
     width = next(iter(arrays.values())).shape[-1]
     own = own_codes((name for name in arrays if name != IMAGES), repr(path.name))
     arrays = {own.get(name, name): values for name, values in arrays.items()}

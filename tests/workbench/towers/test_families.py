@@ -168,8 +168,12 @@ def test_a_caption_that_loses_its_end_token_is_named(get_tower, monkeypatch):
         )
         unk_token_id = real.unk_token_id
 
-        def __call__(self, captions, truncation, return_tensors=None, padding=None, **_):
-            ids = real(captions, truncation=False, verbose=False)["input_ids"]
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def __call__(self, captions, truncation=False, return_tensors=None, padding=None, **_):
+            own = _.get("add_special_tokens", True)
+            ids = real(captions, truncation=False, verbose=False, add_special_tokens=own)["input_ids"]
             if not truncation:
                 return {"input_ids": ids}
             ids = [row[: tower.max_positions] for row in ids]
