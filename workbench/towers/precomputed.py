@@ -223,8 +223,8 @@ def read_embeddings(path: Path) -> Embeddings:
     for name, values in arrays.items():
         if np.asarray(values).dtype.kind not in "fiu":
             raise TowerError(f"{path.name!r} holds {np.asarray(values).dtype} values in {name!r}, not real numbers.")
-        if np.asarray(values).size and not np.abs(values).max() <= np.finfo(np.float32).max:
-            raise TowerError(f"{path.name!r} holds NaN, infinity or a number beyond float32 in {name!r}.")
+        if (np.abs(values[np.isfinite(values)]) > np.finfo(np.float32).max).any():
+            raise TowerError(f"{path.name!r} holds a number beyond float32 in {name!r}. Scale the embeddings.")
     width = next(iter(arrays.values())).shape[-1]
     own = own_codes((name for name in arrays if name != IMAGES), repr(path.name))
     arrays = {own.get(name, name): values for name, values in arrays.items()}

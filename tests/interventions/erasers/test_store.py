@@ -98,5 +98,5 @@ def test_numbers_that_are_not_finite_are_refused(towers, tmp_path):
     arrays, entry = load_file(path), header(path)
     arrays["left_"][0, 0] = np.nan
     save_file(arrays, path, metadata={KEY: json.dumps(entry)})
-    with pytest.raises(InputError, match="NaN"):
+    with pytest.raises(InputError, match="damaged"):
         load_eraser(path, towers[0], 3)
