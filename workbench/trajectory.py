@@ -196,10 +196,10 @@ def capture(
         "corpus": corpus.select(wanted).hash, "protocol": protocol, "depths": chosen, "languages": list(wanted),
         "dtype": str(dtype).removeprefix("torch."),
     }  # fmt: skip
-    entry["captions"] = key_of({"captions": caption_ids(corpus, wanted[0], protocol)})
+    ids = caption_ids(corpus, wanted[0], protocol)
+    entry["captions"] = key_of({"captions": ids})
     entry["key"] = key_of(entry)
     folder = None if out is None else _open_folder(Path(out), entry, corpus, wanted, protocol)
-    ids = caption_ids(corpus, wanted[0], protocol)
     stacks = []
     for language in tqdm(wanted, desc="capture", disable=not progress):
         path = None if folder is None else _language_file(folder, language)
@@ -212,8 +212,8 @@ def capture(
             continue
         tensors = {_tensor_name(depth): found.rows[:, k].numpy() for k, depth in enumerate(chosen)}
         # A sum a depth too, so that reading a part can check it.
-        sums = {name: checksum({name: rows}) for name, rows in tensors.items()}
-        write_atomically(path, sealed(tensors, {"language": language, "key": entry["key"], "depths": sums}))
+        header = {"key": entry["key"], "depths": {name: checksum({name: rows}) for name, rows in tensors.items()}}
+        write_atomically(path, sealed(tensors, {"language": language, **header}))
     if folder is not None:
         # What is written is not held: memory does not grow with the number of languages.
         return open_trajectory(folder, wanted)
@@ -318,11 +318,8 @@ def _open_folder(folder: Path, entry: dict, corpus: Corpus, languages: tuple[str
             )
     _, owner = corpus.texts(languages[0], protocol)
     sink = pa.BufferOutputStream()
-    table = {
-        "caption": caption_ids(corpus, languages[0], protocol),
-        "image": [corpus.image_ids[k] for k in owner],
-    }
-    pq.write_table(pa.table(table), sink)
+    names, images = caption_ids(corpus, languages[0], protocol), [corpus.image_ids[k] for k in owner]
+    pq.write_table(pa.table({"caption": names, "image": images}), sink)
     content = sink.getvalue().to_pybytes()
     # Written anew where it is gone or damaged: without it no row has a name.
     for name, whole in (("captions.parquet", content), (path.name, (json.dumps(entry, indent=2) + "\n").encode())):
